@@ -1,0 +1,1 @@
+"""The test suite. A test states a promise in its docstring and could fail."""

@@ -1,0 +1,1 @@
+"""Exact bytes of every file format, in files beside the tests. `just golden` regenerates them."""

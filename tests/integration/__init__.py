@@ -1,0 +1,1 @@
+"""Real processes, sockets on loopback and files."""

@@ -1,0 +1,1 @@
+"""The public osmosis-ai package as the other side of the wire."""

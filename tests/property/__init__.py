@@ -1,0 +1,1 @@
+"""Promises kept for all inputs: round trips, idempotence, truncation, model-based state machines."""

@@ -1,0 +1,1 @@
+"""Hypothesis strategies, one module a room, that every property test draws from."""
