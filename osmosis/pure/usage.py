@@ -1,0 +1,114 @@
+"""Tokens: per model call, and per rollout (E18, contract `eval_local.md` section 7).
+
+Two numbers belong to a rollout: `tokens`, the sum over its model calls, and `max_context_tokens`, the largest single call,
+prompt plus completion. They come from one source, never from a mixture: the model bridge's count of each call; if the bridge
+counted none, the rollout's own trajectory; if that is silent too, they are absent. What nobody reported is absent, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+MAX_COUNT = 2**53 - 1
+"""The largest count that is believed: the largest integer that every JSON reader keeps exact (RFC 8259 section 6)."""
+
+_PROMPT_KEYS = ("prompt_tokens", "input_tokens")
+_COMPLETION_KEYS = ("completion_tokens", "output_tokens")
+_TOTAL_KEYS = ("total_tokens",)
+
+
+class CallUsage(msgspec.Struct, frozen=True, array_like=True):
+    """Tokens of one successful model call, as the provider counted them.
+
+    `total_tokens` is the provider's own total and may exceed prompt plus completion (some count hidden reasoning only there).
+    """
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that the call held in the model's context: prompt plus completion (E18)."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+class TrajectoryUsage(msgspec.Struct, frozen=True):
+    """What a rollout's trajectory says about itself; each number may be missing on its own."""
+
+    tokens: int | None = None
+    max_context_tokens: int | None = None
+
+
+class RolloutUsage(msgspec.Struct, frozen=True):
+    """The two numbers of an `index.jsonl` line; None means that the key is left out."""
+
+    tokens: int | None = None
+    max_context_tokens: int | None = None
+
+
+def read_usage(usage: object) -> CallUsage | None:
+    """Read a provider's `usage` object (decoded JSON): OpenAI names or `input_tokens`/`output_tokens`.
+
+    A missing total is the sum of the parts; a missing part is what the other leaves of the total. With a total alone the
+    split is unknown and the total stands as the prompt, so that both sums of E18 stay right.
+
+    None when there is no usage: not an object, no count at all, any count that is not an integer from 0 to `MAX_COUNT`
+    (booleans are not integers), or nothing but zeros. Every call has a prompt, so all zeros is how some gateways spell
+    "the provider did not say".
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    stated = [_first(usage, keys) for keys in (_PROMPT_KEYS, _COMPLETION_KEYS, _TOTAL_KEYS)]
+    if not any(stated) or not all(value is None or _is_count(value) for value in stated):
+        return None
+    prompt, completion, total = (_count(value) for value in stated)
+    if total is None:
+        total = (prompt or 0) + (completion or 0)
+    if prompt is None:
+        prompt = max(total - (completion or 0), 0)
+    if completion is None:
+        completion = max(total - prompt, 0)
+    return CallUsage(prompt, completion, total)
+
+
+def trajectory_usage(
+    total_prompt_tokens: object, total_completion_tokens: object, steps: Iterable[tuple[object, object]]
+) -> TrajectoryUsage:
+    """Usage from a trajectory's `final_metrics` totals and the (prompt, completion) token counts of its steps.
+
+    Of each pair either may be missing (None) or unusable, and counts as nothing. `tokens` comes from the totals alone;
+    `max_context_tokens` from the steps alone.
+    """
+    return TrajectoryUsage(
+        tokens=_sum_of_counts((total_prompt_tokens, total_completion_tokens)),
+        max_context_tokens=max((context for step in steps if (context := _sum_of_counts(step)) is not None), default=None),
+    )
+
+
+def rollout_usage(calls: tuple[CallUsage, ...] | None, trajectory: TrajectoryUsage | None) -> RolloutUsage:
+    """The usage of one rollout: from the bridge's calls if it counted any, else from the trajectory, else absent (E18)."""
+    if calls:
+        return RolloutUsage(sum(call.total_tokens for call in calls), max(call.context_tokens for call in calls))
+    if trajectory is not None:
+        return RolloutUsage(trajectory.tokens, trajectory.max_context_tokens)
+    return RolloutUsage()
+
+
+def _first(usage: Mapping[object, object], keys: tuple[str, ...]) -> object:
+    return next((value for key in keys if (value := usage.get(key)) is not None), None)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and _is_count(value) else None
+
+
+def _sum_of_counts(values: Iterable[object]) -> int | None:
+    counts = [count for value in values if (count := _count(value)) is not None]
+    return sum(counts) if counts else None
