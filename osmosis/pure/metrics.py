@@ -174,9 +174,8 @@ def _normalise(frame: pl.DataFrame | pl.LazyFrame, pass_threshold: float) -> pl.
 
 def _check_values(rows: pl.DataFrame) -> None:
     problems = [Problem(f"column {name}", "holds a null") for name in _REQUIRED if rows[name].null_count()]
-    problems += [
-        Problem(f"column {name}", "holds a negative number") for name in ("row_index", "run_index") if _least(rows[name]) < 0
-    ]
+    negative = [name for name in ("row_index", "run_index") if (rows[name] < 0).any()]
+    problems += [Problem(f"column {name}", "holds a negative number") for name in negative]
     unknown = rows["status"].unique().drop_nulls().sort().to_list()
     problems += [Problem("column status", f"unknown status {name!r}") for name in unknown if name not in set(Status)]
     if problems:
