@@ -34,9 +34,7 @@ def results(draw: st.DrawFn) -> Result:
 
 
 index_rows = st.lists(
-    st.builds(
-        lambda result, trajectory: index_row(result, trajectory, resumed=False), results(), st.none() | trajectory_usages
-    ),
+    st.builds(index_row, results(), st.none() | trajectory_usages, resumed=st.booleans()),
     max_size=24,
     unique_by=lambda row: (row.row_index, row.run_index),
 )
