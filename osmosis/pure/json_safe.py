@@ -1,8 +1,8 @@
 """What of a user's values can be written as JSON (contract: rollout_protocol section 2.4).
 
 Metrics and extra fields come from user code and may hold numpy scalars, NaN, tuples or objects. One rule serves the wire and
-the trajectory, so neither is lost to a value that the other could write: numbers of other libraries become int or float, numeric
-keys and tuples become strings and lists, and what JSON cannot say is dropped and named.
+the trajectory, so neither is lost to a value that the other could write: numbers of other libraries become int or float,
+numeric keys and tuples become strings and lists, and what JSON cannot say is dropped and named.
 """
 
 from __future__ import annotations
