@@ -7,15 +7,39 @@ Hypothesis runs under one of three profiles, chosen by `HYPOTHESIS_PROFILE` or, 
 - `thorough`: many examples, for a search by hand.
 
 None has a deadline: a promise about time would make the tests depend on the machine.
+
+While tests run, an audit hook refuses every effect of `osmosis.pure` (`tests/purity_hook.py`).
+
+`--write-golden` makes the golden tests write their files instead of comparing them (`just golden`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import purity_hook
 
 settings.register_profile("dev", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, derandomize=True, database=None, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+purity_hook.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test during which the functional core had an effect, even if somebody swallowed the exception."""
+    purity_hook.take_violations()
+    yield
+    if effects := purity_hook.take_violations():
+        raise purity_hook.ImpureError("the functional core had effects:\n" + "\n".join(effects))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--write-golden`."""
+    parser.addoption("--write-golden", action="store_true", help="write golden files instead of comparing them")
