@@ -1,0 +1,106 @@
+"""Server-sent events of a streamed completion, as bytes in and bytes out (ruling 18; WHATWG HTML section 9.2).
+
+The bridge passes events on as they arrive and touches two things: the chunk's `model`, and the usage-only chunk that it asked
+for on its own account. Everything else, comments and unknown fields included, leaves as it came.
+
+Lines end in LF or CRLF, also mixed. A bare CR, which no model server sends, does not end a line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from osmosis.pure.request_policy import join_object
+from osmosis.pure.usage import CallUsage, read_usage
+
+_BOUNDARY = re.compile(rb"\r?\n\r?\n")
+_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Choice(msgspec.Struct):
+    finish_reason: Any = None
+
+
+_choices = msgspec.json.Decoder(list[_Choice])
+
+
+class StreamEvent(msgspec.Struct, frozen=True):
+    """One event of a stream.
+
+    `raw` is the event without its blank line. `members` are the chunk's members as JSON bytes, None when the event carries
+    no JSON object. `usage` is what the chunk reports, `finish_reason` whether a choice ended in it, `terminal` whether it is
+    `[DONE]`, and `failed` whether it reports an error in place of a completion.
+    """
+
+    raw: bytes
+    members: dict[str, bytes] | None = None
+    usage: CallUsage | None = None
+    finish_reason: bool = False
+    terminal: bool = False
+    failed: bool = False
+
+    @property
+    def usage_only(self) -> bool:
+        """The extra chunk that `stream_options.include_usage` asks for: no choices, and usage."""
+        return self.usage is not None and self.members is not None and self.members.get("choices") == b"[]"
+
+
+def split_events(buffer: bytes) -> tuple[list[bytes], bytes]:
+    """Cut complete events off the front of `buffer`: (events without their blank lines, the rest to keep for later)."""
+    *events, rest = _BOUNDARY.split(buffer)
+    return [event for event in events if event.strip(b"\r\n")], rest
+
+
+def read_event(raw: bytes) -> StreamEvent:
+    """Understand one event. Never raises: what is no JSON object is an event without members."""
+    payload = _payload(raw)
+    if payload is None:
+        return StreamEvent(raw)
+    if payload == b"[DONE]":
+        return StreamEvent(raw, terminal=True)
+    try:
+        members = {name: bytes(value) for name, value in _raw_object.decode(payload).items()}
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return StreamEvent(raw)
+    return StreamEvent(
+        raw,
+        members,
+        usage=read_usage(decode_member(members, "usage")),
+        finish_reason=_finished(members.get("choices", b"[]")),
+        failed=members.get("error", b"null") != b"null",
+    )
+
+
+def write_event(event: StreamEvent, client_model: str) -> bytes:
+    """The event as it goes to the client, blank line included, with `model` replaced by what the client asked for."""
+    members = event.members
+    if members is None or "model" not in members:
+        return event.raw + b"\n\n"
+    model = msgspec.json.encode(client_model)
+    if members["model"] == model:
+        return event.raw + b"\n\n"
+    others = [line for line in event.raw.splitlines() if not line.startswith(b"data:")]
+    return b"\n".join([*others, b"data: " + join_object({**members, "model": model})]) + b"\n\n"
+
+
+def decode_member(members: dict[str, bytes], name: str) -> Any:
+    """The decoded value of one member; None when it is missing or not JSON."""
+    try:
+        return msgspec.json.decode(members.get(name, b"null"))
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def _payload(raw: bytes) -> bytes | None:
+    lines = [line[5:].removeprefix(b" ") for line in raw.splitlines() if line.startswith(b"data:")]
+    return b"\n".join(lines).strip() if lines else None
+
+
+def _finished(choices: bytes) -> bool:
+    try:
+        return any(choice.finish_reason is not None for choice in _choices.decode(choices))
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return False
