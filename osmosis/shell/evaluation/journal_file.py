@@ -1,0 +1,110 @@
+"""The journal on disk: reads what is there, cuts a torn tail, appends, and commits in groups (E22).
+
+Results that arrive together share one fsync: while one group is being made durable, the next one gathers. The event loop never
+waits for the disk; one thread of its own writes, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from osmosis.pure.journal import JournalDecoder, Record, Result, RunHistory, encode_record
+from osmosis.shell.evaluation.file_layer import FileLayer
+
+_CHUNK = 1 << 20
+
+
+class JournalReading:
+    """What a journal file holds. `torn` is the length of the incomplete last line, `size` of everything before it."""
+
+    def __init__(self, history: RunHistory, records: int, size: int, torn: int) -> None:
+        self.history = history
+        self.records = records
+        self.size = size
+        self.torn = torn
+
+
+def read_journal(path: Path, total_items: int, *, label: str | None = None) -> JournalReading:
+    """Read and fold the journal at `path`; an absent file is an empty journal. Raises JournalDamage.
+
+    Memory depends on the number of items, not on the length of the file. Reads only.
+    """
+    decoder = JournalDecoder(label or str(path))
+    history = RunHistory(total_items)
+    if path.exists():
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                for record in decoder.feed(chunk):
+                    history.add(record)
+    return JournalReading(history, decoder.count, decoder.offset, decoder.torn)
+
+
+class JournalWriter:
+    """Appends records after what a `JournalReading` found.
+
+    `on_committed` is called on the event loop with the rollout ids of each group that became durable; `on_failed` once, with
+    the reason, when the disk refuses. After that nothing more is written.
+    """
+
+    def __init__(
+        self,
+        files: FileLayer,
+        path: Path,
+        reading: JournalReading,
+        *,
+        on_committed: Callable[[tuple[str, ...]], None],
+        on_failed: Callable[[OSError], None],
+    ) -> None:
+        self._files = files
+        self._sequence = reading.records
+        self._on_committed = on_committed
+        self._on_failed = on_failed
+        self._pending: list[Record] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._failed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._descriptor = files.open_append(path, step="journal.create")
+        if reading.torn:
+            files.truncate(self._descriptor, reading.size, step="journal.truncate")
+            files.sync(self._descriptor, step="journal.truncate.sync")
+
+    def append(self, record: Record) -> None:
+        """Write `record` after all earlier ones; it becomes durable with the next commit, or at `close`."""
+        self._pending.append(record)
+
+    def commit(self, result: Result) -> None:
+        """Write `result` and make it durable soon, together with whatever else is waiting."""
+        self._pending.append(result)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_groups())
+
+    async def close(self) -> None:
+        """Write and sync what is left, and close the file. A disk that refuses is reported like any other failure."""
+        if self._writing is not None:
+            await self._writing
+        if self._pending:
+            await self._write_groups()
+        self._thread.shutdown()
+        self._files.close(self._descriptor)
+
+    async def _write_groups(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._pending and not self._failed:
+            group, self._pending = self._pending, []
+            try:
+                await loop.run_in_executor(self._thread, self._write, group)
+            except OSError as error:
+                self._failed = True
+                self._on_failed(error)
+            else:
+                self._on_committed(tuple(record.rollout_id for record in group if isinstance(record, Result)))
+        self._writing = None
+
+    def _write(self, group: list[Record]) -> None:
+        encoded = [encode_record(record, number) for number, record in enumerate(group, self._sequence + 1)]
+        self._files.write(self._descriptor, b"".join(encoded), step="journal.write")
+        self._files.sync(self._descriptor, step="journal.sync")
+        self._sequence += len(group)

@@ -1,0 +1,176 @@
+"""A run's directory: where each file lies, how it is created, locked, archived and removed (`eval_local.md` section 1, E16, E22)."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from osmosis.pure.digest import SourceTree, encode_source_files
+from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.plan import Manifest, encode_manifest
+from osmosis.shell.evaluation.file_layer import FileLayer
+
+
+class RunDirectory(msgspec.Struct, frozen=True):
+    """The paths of one run. `output_root` holds all runs of a workspace and their locks."""
+
+    output_root: Path
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The run's own directory."""
+        return self.output_root / self.name
+
+    @property
+    def manifest(self) -> Path:
+        """Written once, at creation."""
+        return self.path / "manifest.json"
+
+    @property
+    def journal(self) -> Path:
+        """The only authority on what happened."""
+        return self.path / "events.jsonl"
+
+    @property
+    def trials(self) -> Path:
+        """One directory a rollout id, made by the rollout server."""
+        return self.path / "rollout_trials"
+
+    @property
+    def source_files(self) -> Path:
+        """Per-file digests of the rollout's source (ruling 5)."""
+        return self.path / "source_files.json"
+
+    @property
+    def dataset_rows(self) -> Path:
+        """The selected rows, for search (E17)."""
+        return self.path / "dataset_rows.jsonl"
+
+    @property
+    def index(self) -> Path:
+        """One line a finished item."""
+        return self.path / "index.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """The same bytes as the index."""
+        return self.path / "summary.jsonl"
+
+    @property
+    def progress(self) -> Path:
+        """The plan's size."""
+        return self.path / "progress.json"
+
+    @property
+    def metrics(self) -> Path:
+        """The results. Written last of all projections, so a status of `finished` vouches for the others."""
+        return self.path / "metrics.json"
+
+    @property
+    def log(self) -> Path:
+        """The redacted log of all invocations."""
+        return self.path / "logs.txt"
+
+    @property
+    def lock(self) -> Path:
+        """Outside the run directory, so that it stays put when the run is archived."""
+        return self.output_root / ".locks" / f"{self.name}.lock"
+
+    def trial(self, rollout_id: str) -> Path:
+        """The directory of one attempt."""
+        return self.trials / rollout_id
+
+
+def refuse_symlink(directory: RunDirectory) -> None:
+    """Raise OsmosisError when the run's directory is a symbolic link: what we write must stay where the user sees it."""
+    if directory.path.is_symlink():
+        raise OsmosisError(
+            f"{directory.path} is a symbolic link.",
+            hint="Remove the link or use another --name; a run is never written through one.",
+        )
+
+
+def create(
+    files: FileLayer, directory: RunDirectory, manifest: Manifest, sources: SourceTree, dataset_rows: Iterable[bytes]
+) -> None:
+    """Lay out a new run. The manifest comes last: a directory without one is not yet a run."""
+    directory.trials.mkdir(parents=True, exist_ok=True)
+    files.replace(directory.source_files, encode_source_files(sources), step="source_files")
+    files.replace(directory.dataset_rows, b"".join(dataset_rows), step="dataset_rows")
+    files.replace(directory.manifest, encode_manifest(manifest), step="manifest")
+    files.sync_directory(directory.output_root, step="run_directory")
+
+
+def remove(directory: RunDirectory) -> None:
+    """Remove a run that never dispatched anything (ruling 10)."""
+    shutil.rmtree(directory.path, ignore_errors=True)
+
+
+def archive(files: FileLayer, directory: RunDirectory, now: datetime) -> Path:
+    """Move the run aside, to `<name>.archive-<UTC time>`, with a number behind it if that is taken. Nothing is deleted."""
+    stem = f"{directory.name}.archive-{now.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    candidates = (stem if number == 0 else f"{stem}-{number}" for number in range(10_000))
+    target = next(path for name in candidates if not (path := directory.output_root / name).exists())
+    files.rename(directory.path, target, step="archive")
+    return target
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who works on a run. `started_at` is ISO 8601 UTC."""
+
+    pid: int
+    command: str
+    started_at: str
+
+
+class RunLock:
+    """The exclusive right to change a run. The kernel releases it when the process dies, however it dies."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def identify(self, now: str) -> None:
+        """Write down who holds the lock, for whoever is refused. Called once there is work, so that a look changes nothing."""
+        holder = Holder(os.getpid(), " ".join(sys.argv), now)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, msgspec.json.encode(holder), 0)
+
+
+@contextmanager
+def locked(directory: RunDirectory) -> Iterator[RunLock]:
+    """Hold the run's lock. Raises OsmosisError that names the holder when another process has it."""
+    directory.lock.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _held(directory, os.pread(descriptor, 1 << 16, 0)) from None
+        yield RunLock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _held(directory: RunDirectory, content: bytes) -> OsmosisError:
+    try:
+        holder = msgspec.json.decode(content, type=Holder)
+    except msgspec.MsgspecError:
+        holder = None
+    who = f"process {holder.pid} ({holder.command}), since {holder.started_at}" if holder else "another process"
+    return OsmosisError(
+        f"Run {directory.name} is being worked on by {who}.",
+        code=ErrorCode.CONFLICT,
+        problems=[Problem(str(directory.lock), "the lock is held")],
+        hint="Wait for it to end, stop it, or use another --name.",
+        details={"lock": str(directory.lock), "holder": json.loads(msgspec.json.encode(holder)) if holder else None},
+    )
