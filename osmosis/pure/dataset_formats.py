@@ -1,0 +1,278 @@
+"""JSONL and CSV, strictly: bytes in, batches of records out (rulings 8 and 9; contract `eval_local.md` section 3).
+
+Both readers take the file in chunks of any size and hold one block of lines at a time. Lines end with `\n` alone; U+2028,
+U+0085, form feeds and NUL are data. A UTF-8 byte order mark at the start is skipped; bytes that are not UTF-8 are an error that
+names their offset.
+
+JSONL: one object a line; lines of nothing but white space are no records. Duplicate keys, NaN and infinities are refused.
+
+CSV: RFC 4180 with a header, comma and double quote, lines ended by `\n` or `\r\n`. Empty lines are no records. A record with
+more or fewer cells than the header is refused, and so is a quote or a carriage return inside an unquoted cell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from osmosis.pure.canonical import BYTE_ORDER_MARK, decode_json, not_utf8
+from osmosis.pure.dataset import RecordBatch, Values, describe_json_error, invalid_dataset, missing_columns
+from osmosis.pure.errors import Problem
+
+MAX_RECORD_BYTES = 64 * 2**20
+"""No record is longer. More likely a quote was left open, or the file has no lines."""
+
+BLOCK_BYTES = 256 * 1024
+
+
+class _Block(msgspec.Struct, frozen=True):
+    """Whole lines: `data` begins at `offset` in the file with line `line`. Only the file's last block may lack a final `\n`."""
+
+    data: bytes
+    offset: int
+    line: int
+
+
+def _blocks(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_Block]:
+    """Cut a file into blocks of whole lines, each of about `block_bytes`, without the byte order mark."""
+    pending: list[bytes] = []
+    size = tail = 0  # bytes pending, and how many of them stand behind the last newline
+    offset, line = 0, 1
+    for chunk in chunks:
+        pending.append(chunk)
+        size += len(chunk)
+        newline = chunk.rfind(b"\n")
+        tail = tail + len(chunk) if newline < 0 else len(chunk) - newline - 1
+        if size >= block_bytes and size > tail:
+            data = b"".join(pending)
+            pending, size = [data[size - tail :]], tail
+            block = _begin(data[: len(data) - tail], offset, line)
+            yield block
+            offset += len(data) - tail
+            line += block.data.count(b"\n")
+        if tail > MAX_RECORD_BYTES:
+            raise invalid_dataset(label, [_too_long(label, line)], 1)
+    if size:
+        yield _begin(b"".join(pending), offset, line)
+
+
+def _begin(data: bytes, offset: int, line: int) -> _Block:
+    if offset == 0 and data.startswith(BYTE_ORDER_MARK):
+        return _Block(data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK), line)
+    return _Block(data, offset, line)
+
+
+def _too_long(label: str, line: int) -> Problem:
+    return Problem(f"{label}:{line}", f"a record here is longer than {MAX_RECORD_BYTES // 2**20} MiB; is a quote left open?")
+
+
+# JSONL ------------------------------------------------------------------------------------------------------------------
+
+_lines_decoder = msgspec.json.Decoder()
+_KEY_END = re.compile(rb'"[ \t\r\n]*:')
+_JSON_BLANK = b" \t\r"
+
+
+def read_jsonl(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_BYTES) -> Iterator[RecordBatch]:
+    """Yield the records of a JSONL file. `label` names the file.
+
+    A line that is no JSON object becomes a problem of its batch. Raises OsmosisError for bytes that are not UTF-8 and for a
+    line beyond MAX_RECORD_BYTES.
+    """
+    for block in _blocks(chunks, label, block_bytes):
+        records = _decode_plain_block(block.data)
+        if records is None:
+            yield _decode_lines(block, label)
+        else:
+            yield RecordBatch(len(records), records, range(block.line, block.line + len(records)))
+
+
+def _decode_plain_block(data: bytes) -> list[dict[str, Any]] | None:
+    """Decode a block at once, or return None where its lines must be looked at one by one.
+
+    The decoder accepts any white space between and inside values. If each line begins with `{` and ends with `}`, a newline
+    can only stand between two values; as many values as lines then means one value a line. If the values have as many keys as
+    the text has places that can end a key, no key was swallowed by a namesake.
+    """
+    borders = data.count(b"}\n{") + data.count(b"}\r\n{")
+    if not data.startswith(b"{") or borders != data.count(b"\n") - data.endswith(b"\n"):
+        return None
+    try:
+        records: list[dict[str, Any]] = _lines_decoder.decode_lines(data)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return None
+    keys = sum(map(len, records))
+    possible = len(_KEY_END.findall(data))
+    unique = keys == possible or keys + sum(map(_inner_keys, records)) == possible
+    return records if unique and len(records) == borders + 1 else None
+
+
+def _inner_keys(record: dict[str, Any]) -> int:
+    """How many keys stand in the objects inside a record."""
+    count = 0
+    open_values: list[Any] = [value for value in record.values() if type(value) in (dict, list)]
+    while open_values:
+        value = open_values.pop()
+        if type(value) is dict:
+            count += len(value)
+            value = value.values()
+        open_values.extend(inner for inner in value if type(inner) in (dict, list))
+    return count
+
+
+def _decode_lines(block: _Block, label: str) -> RecordBatch:
+    records: list[Values | None] = []
+    numbers: list[int] = []
+    problems: list[Problem] = []
+    offset = block.offset
+    for number, line in enumerate(block.data.split(b"\n"), block.line):
+        if line.strip(_JSON_BLANK):
+            numbers.append(number)
+            value, wrong = _decode_record(line, offset, label)
+            records.append(value)
+            if wrong is not None:
+                problems.append(Problem(f"{label}:{number}", wrong))
+        offset += len(line) + 1
+    return RecordBatch(len(records), records, numbers, tuple(problems))
+
+
+def _decode_record(line: bytes, offset: int, label: str) -> tuple[Values | None, str | None]:
+    """The object on a line, or what is wrong with the line."""
+    try:
+        value = decode_json(line)
+    except UnicodeDecodeError as error:
+        raise not_utf8(label, offset + error.start) from None
+    except json.JSONDecodeError as error:
+        return None, f"not valid JSON: {describe_json_error(error)}"
+    except (ValueError, RecursionError) as error:
+        return None, f"not acceptable as JSON: {describe_json_error(error)}"
+    return (value, None) if isinstance(value, dict) else (None, "the line must hold a JSON object")
+
+
+# CSV --------------------------------------------------------------------------------------------------------------------
+
+_CELL = re.compile(r'"([^"]*+(?:""[^"]*+)*+)"(?=,|\Z)|([^",\r\n]*+)(?=,|\Z)')
+_OPEN_RECORD = re.compile(r'(?:(?:"[^"]*+(?:""[^"]*+)*+"|[^",\r\n]*+),)*+"[^"]*+(?:""[^"]*+)*+')
+"""Whole cells, then one whose closing quote is still to come."""
+
+
+def read_csv(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_BYTES) -> Iterator[RecordBatch]:
+    """Yield the records of a CSV file. `label` names the file.
+
+    A malformed or ragged record becomes a problem of its batch. Raises OsmosisError for bytes that are not UTF-8, for a header
+    with duplicate names or without the columns that rows need, and for a record beyond MAX_RECORD_BYTES.
+    """
+    header: tuple[str, ...] | None = None
+    for group in _csv_records(chunks, label, block_bytes):
+        records: list[Values | None] = []
+        lines: list[int] = []
+        problems: list[Problem] = []
+        for line, cells in group:
+            if header is None:
+                header = _check_header(cells, f"{label}:{line}", label)
+                continue
+            wrong = cells if isinstance(cells, str) else _ragged(len(cells), len(header))
+            records.append(None if wrong else dict(zip(header, cells, strict=True)))
+            lines.append(line)
+            if wrong:
+                problems.append(Problem(f"{label}:{line}", wrong))
+        yield RecordBatch(len(records), records, lines, tuple(problems))
+
+
+def _check_header(cells: list[str] | str, where: str, label: str) -> tuple[str, ...]:
+    if isinstance(cells, str):
+        wrong = [cells]
+    else:
+        wrong = [f"the header names {name!r} {times} times" for name, times in Counter(cells).items() if times > 1]
+        lacking = missing_columns(cells)
+        if lacking:
+            wrong.append(f"{lacking}; the header has {', '.join(map(repr, cells[:20]))}")
+    if wrong:
+        raise invalid_dataset(label, [Problem(where, reason) for reason in wrong], len(wrong))
+    return tuple(cells)
+
+
+def _ragged(found: int, expected: int) -> str | None:
+    if found == expected:
+        return None
+    return f"{found} cell{'s' * (found != 1)} where the header has {expected}"
+
+
+def _csv_records(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[Sequence[tuple[int, list[str] | str]]]:
+    """Yield groups of (line where the record begins, its cells or what is wrong with it)."""
+    open_lines: list[str] = []
+    open_size = quotes = start = 0
+    for block in _blocks(chunks, label, block_bytes):
+        group: list[tuple[int, list[str] | str]] = []
+        for number, line in enumerate(_decode_text(block, label).split("\n"), block.line):
+            if not open_lines:
+                cells = _split_line(line)
+                if cells is not None:
+                    group.append((number, cells)) if cells else None
+                    continue
+                start, quotes, open_size = number, 0, 0
+            open_lines.append(line)
+            open_size += len(line)
+            quotes += line.count('"')
+            if quotes % 2 == 0:
+                group.append((start, _split_cells(_strip_return("\n".join(open_lines)))))
+                open_lines = []
+            elif open_size > MAX_RECORD_BYTES:
+                raise invalid_dataset(label, [_too_long(label, start)], 1)
+        yield group
+    if open_lines:
+        yield [(start, "a quote is opened here and never closed")]
+
+
+def _decode_text(block: _Block, label: str) -> str:
+    try:
+        text = block.data.decode()
+    except UnicodeDecodeError as error:
+        raise not_utf8(label, block.offset + error.start) from None
+    return text.removesuffix("\n")
+
+
+def _strip_return(line: str) -> str:
+    return line.removesuffix("\r")
+
+
+def _split_line(line: str) -> list[str] | str | None:
+    """The cells of a line outside quotes; [] if it is empty; None if the record goes on; a message if it is malformed."""
+    if '"' in line:
+        return None if _OPEN_RECORD.fullmatch(line) else _split_cells(_strip_return(line))
+    line = _strip_return(line)
+    if "\r" in line:
+        return _malformed(line, line.index("\r"))
+    return line.split(",") if line else []
+
+
+def _split_cells(record: str) -> list[str] | str:
+    cells: list[str] = []
+    position = 0
+    while position <= len(record):
+        match = _CELL.match(record, position)
+        if match is None:
+            return _malformed(record, position)
+        quoted = match[1]
+        cells.append(match[2] if quoted is None else quoted.replace('""', '"'))
+        position = match.end() + 1
+    return cells
+
+
+def _malformed(record: str, position: int) -> str:
+    """What is wrong with the cell that begins at `position`."""
+    if record.startswith('"', position):
+        what = "text behind a closing quote"
+    else:
+        stray = re.compile('["\r\n]').search(record, position)
+        position = stray.start() if stray else position
+        what = "a quote inside an unquoted cell" if stray and stray[0] == '"' else "a line break inside an unquoted cell"
+    line = record.count("\n", 0, position)
+    column = position - record.rfind("\n", 0, position)
+    place = f"column {column}" if line == 0 else f"column {column} of line {line + 1} of the record"
+    return f"{what} at {place}; put the cell in quotes and double the quotes in it"
