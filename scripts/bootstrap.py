@@ -30,6 +30,9 @@ STAMP = ENVIRONMENT / ".bootstrap-stamp"
 INPUTS = ("pyproject.toml", "requirements/bootstrap.txt", "requirements/dev.txt", "scripts/bootstrap.py")
 OLDEST = (3, 11)
 
+# Variables that would make another Python's packages, or another environment, shadow those of `.venv`.
+SHADOWS = ("PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+
 # The registry and certificate settings that pip understands, under the names that uv gives them.
 UV_NAMES = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_CERT": "SSL_CERT_FILE"}
 
@@ -42,8 +45,7 @@ def fail(message: str) -> NoReturn:
 
 def child_environment() -> dict[str, str]:
     """The environment for everything that the bootstrap starts: `.venv` first, and no Python but the ones present."""
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONHOME", "PYTHONPATH")}
-    environment["VIRTUAL_ENV"] = str(ENVIRONMENT)
+    environment = {key: value for key, value in os.environ.items() if key not in SHADOWS}
     environment["PATH"] = os.pathsep.join([str(SCRIPTS), os.environ.get("PATH", os.defpath)])
     environment["UV_PYTHON_DOWNLOADS"] = "never"
     for pip_name, uv_name in UV_NAMES.items():

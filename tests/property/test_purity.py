@@ -201,7 +201,11 @@ def test_effects_of_others_are_allowed(tmp_path: Path):
     file.write_text("x")
     callback = compile("import tomllib, colorsys\nvalue = call()", purity_hook.CORE + "planted.py", "exec")
     sys.modules.pop("colorsys", None)
-    scope: dict[str, object] = {"call": file.read_text}
+
+    def call() -> str:
+        return file.read_text()
+
+    scope: dict[str, object] = {"call": call}
     exec(callback, scope)
     assert scope["value"] == "x"
     assert purity_hook.take_violations() == []

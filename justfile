@@ -1,0 +1,90 @@
+# Recipes of the project. `python3 scripts/bootstrap.py RECIPE` sets everything up first; afterwards `.venv/bin/just RECIPE` does.
+
+set windows-shell := ["bash", "-cu"]
+
+export PATH := justfile_directory() / ".venv/bin" + ":" + env("PATH")
+export UV_PYTHON_DOWNLOADS := "never"
+
+# How many tests run side by side: a number, or `auto` for one a core.
+workers := "auto"
+pytest := "python -m pytest --numprocesses " + workers + " --dist worksteal"
+
+# List the recipes.
+default:
+    @just --list --unsorted
+
+# Watch an evaluation run to its metrics: recorded model calls, no key, no network. Flags go to `osmosis eval run`.
+[working-directory: "examples/workspace"]
+demo *flags:
+    osmosis eval run configs/eval/word-problems.toml \
+        --dataset-file data/word-problems.jsonl --replay cassettes/word-problems.jsonl --yes {{ flags }}
+
+# The tests to run before every commit. Arguments go to pytest.
+test *arguments:
+    {{ pytest }} -m "not slow and not interop" {{ arguments }}
+
+# Every test, the slow ones and those against the public package too. Arguments go to pytest.
+test-all *arguments:
+    {{ pytest }} {{ arguments }}
+
+# Which lines and branches the tests reach.
+coverage:
+    coverage erase
+    coverage run -m pytest --numprocesses {{ workers }} --dist worksteal -m "not slow and not interop"
+    coverage combine --quiet
+    coverage report
+
+# Everything that is checked without running the product.
+check: lint types imports purity documents lock-check
+
+# Style and likely bugs.
+lint:
+    ruff check .
+    ruff format --check .
+
+# Static types.
+types:
+    mypy
+
+# Which room may import which (contracts in pyproject.toml).
+imports:
+    lint-imports
+
+# osmosis.pure has no effects; osmosis_ai only re-exports.
+purity:
+    python scripts/check_purity.py
+
+# Links, the index of decisions, and that CI runs what the README promises.
+documents:
+    python scripts/check_documents.py
+
+# Fix what can be fixed by machine.
+format:
+    ruff check --fix .
+    ruff format .
+
+# The documents, checked, and the changelog of the next release as it stands.
+docs: documents
+    towncrier build --draft --version "$(python -c 'import osmosis; print(osmosis.__version__)')"
+
+# Write the golden files anew from the code, and show what changed. Read every byte before committing.
+golden:
+    python -m pytest tests/golden --write-golden
+    git diff --stat -- tests/golden
+
+# Make the pins in requirements/ follow pyproject.toml; `just lock --upgrade` takes the newest versions that fit.
+lock *flags:
+    python scripts/lock.py write {{ flags }}
+
+# Fail when the pins and pyproject.toml disagree.
+lock-check:
+    python scripts/lock.py check
+
+# Record the demo's cassette again from the small model (builds an inference engine: takes minutes).
+record-demo *flags:
+    python scripts/record_demo.py {{ flags }}
+
+# Remove caches and build products; `.venv` and run directories stay.
+clean:
+    rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+    find osmosis osmosis_ai scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
