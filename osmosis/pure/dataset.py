@@ -25,9 +25,6 @@ from osmosis.pure.canonical import decode_json
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.selection import RowRange, RowSelection, resolve_selection
 
-NORMALIZATION_VERSION = 1
-"""`inputs.versions.dataset_normalization` in the manifest: the version of the rules above."""
-
 SHOWN_PROBLEMS = 20
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
