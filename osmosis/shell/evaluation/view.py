@@ -6,6 +6,7 @@ The runner never prints, so one run reads the same in every output mode, and a t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from osmosis.pure.report import ItemFinished, PlanSummary, Progress
@@ -18,6 +19,10 @@ class RunView(Protocol):
     @property
     def interactive(self) -> bool:
         """Whether a question can be answered: rich output, and a terminal at both ends."""
+        ...
+
+    def protect(self, secrets: Iterable[str]) -> None:
+        """Values that nothing may show from now on (E8, E9). Call it as soon as they are known; calls add up."""
         ...
 
     def warning(self, code: str, message: str) -> None:

@@ -1,0 +1,43 @@
+"""The command tree. A command's module is imported only when that command is run or its help is shown.
+
+Commands return a `result.OperationResult` and print nothing. They get the process's `Output` through the parameter that is
+marked `INJECTED`, which no flag reaches.
+"""
+
+from __future__ import annotations
+
+from cyclopts import App, Parameter
+
+from osmosis import __version__
+from osmosis.shell.cli.modes import Mode
+
+INJECTED = Parameter(parse=False)
+
+_GLOBAL_OPTIONS = """\
+Options that may stand anywhere on the line:
+  --json     Write the result, warnings and errors as JSON, one object a line.
+  --plain    Write plain lines: no tables, no colour, no questions."""
+
+_EVAL_RUN = """\
+Run an evaluation on this machine.
+
+Runs every selected dataset row through the rollout of CONFIG, grades the results, and writes metrics, trajectories and logs \
+to .osmosis/evals/NAME. A run survives interruption: the same command with --name NAME resumes it."""
+
+
+def build_app(mode: Mode) -> App:
+    """The tree of all commands. `mode` decides how help is laid out."""
+    app = App(
+        name="osmosis",
+        help="Evaluate LLM agents on this machine.",
+        help_epilogue=_GLOBAL_OPTIONS,
+        help_format="plaintext",
+        help_formatter="default" if mode is Mode.RICH else "plain",
+        version=f"osmosis-ai {__version__}",
+        version_flags=("--version", "-V"),
+        default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),
+    )
+    evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
+    evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
+    app.command(evaluation)
+    return app

@@ -1,0 +1,140 @@
+"""The one place where the command line writes. Everything passes through the redactor that `Output.redact` holds (E9).
+
+Standard output carries the result and nothing else; standard error carries progress, warnings and errors. In JSON mode both
+carry JSON lines only, and progress is silent.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
+
+from osmosis.pure.errors import OsmosisError
+from osmosis.pure.presentation import neutralise, one_line
+from osmosis.shell.cli import present
+from osmosis.shell.cli.modes import Mode
+from osmosis.shell.cli.result import Block, OperationResult
+from osmosis.shell.cli.stream import SteadyStream
+
+if TYPE_CHECKING:
+    from osmosis.shell.cli.rich_text import RichText
+
+
+@runtime_checkable
+class LearningRedactor(Protocol):
+    """A redactor that can be told of more secrets."""
+
+    def __call__(self, text: str) -> str: ...  # noqa: D102
+    def protect(self, secrets: Iterable[str]) -> None: ...  # noqa: D102
+
+
+def unredacted(text: str) -> str:
+    """The redactor of a process that knows no secret."""
+    return text
+
+
+class Output:
+    """Writes results, warnings, errors and progress in one mode. `redact` may be replaced at any time as secrets get known."""
+
+    def __init__(self, mode: Mode, stdout: TextIO | None, stderr: TextIO | None, redact: present.Redact = unredacted) -> None:
+        self.mode = mode
+        self.redact = redact
+        self.stdout = SteadyStream(stdout)
+        self.stderr = SteadyStream(stderr)
+
+    @classmethod
+    def of_process(cls, mode: Mode, redact: present.Redact = unredacted) -> Output:
+        """The output of this process."""
+        return cls(mode, sys.stdout, sys.stderr, redact)
+
+    @cached_property
+    def rich_out(self) -> RichText:
+        """Rich text on standard output."""
+        return _rich_text(self.stdout)
+
+    @cached_property
+    def rich_err(self) -> RichText:
+        """Rich text on standard error; the live display shares it."""
+        return _rich_text(self.stderr)
+
+    def protect(self, secrets: Iterable[str]) -> None:
+        """Values that nothing may show from now on. Raises TypeError if `redact` cannot learn: silence would leak."""
+        if not isinstance(self.redact, LearningRedactor):
+            raise TypeError("this output's redactor cannot learn new secrets")
+        self.redact.protect(secrets)
+
+    def result(self, result: OperationResult) -> None:
+        """The result, on standard output."""
+        match self.mode:
+            case Mode.JSON:
+                self._write_lines(self.stdout, [present.json_line(present.result_document(result), self.redact)])
+            case Mode.PLAIN:
+                self._write_lines(self.stdout, present.plain_result(present.scrubbed(result, self.redact)))
+            case Mode.RICH:
+                self.rich_out.result(present.scrubbed(result, self.redact))
+
+    def failure(self, command: str, error: OsmosisError) -> None:
+        """An error, on standard error."""
+        if self.mode is Mode.JSON:
+            self._json_line_on_stderr(present.error_document(command, error))
+            return
+        for number, line in enumerate(present.error_lines(error, self.redact)):
+            self._line(line, emphasis="bold red" if number == 0 else "", emphasised=len("Error:"))
+
+    def warning(self, code: str, message: str) -> None:
+        """A warning, on standard error."""
+        if self.mode is Mode.JSON:
+            self._json_line_on_stderr(present.warning_document(code, message))
+            return
+        prefix = "\N{WARNING SIGN} " if self.mode is Mode.RICH else "warning: "
+        self._line(prefix + neutralise(self.redact(message)), emphasis="yellow")
+
+    def milestone(self, text: str) -> None:
+        """A step of the work, on standard error; silent in JSON."""
+        arrow = "\N{RIGHTWARDS ARROW} " if self.mode is Mode.RICH else ""
+        self.progress_line(arrow + neutralise(self.redact(text)), emphasis="cyan", emphasised=len(arrow))
+
+    def progress_line(self, text: str, *, emphasis: str = "", emphasised: int | None = None) -> None:
+        """A line of progress that is already redacted and harmless; silent in JSON."""
+        if self.mode is not Mode.JSON:
+            self._line(text, emphasis=emphasis, emphasised=emphasised)
+
+    def progress_block(self, block: Block) -> None:
+        """A block on standard error, such as the plan; silent in JSON."""
+        block = present.scrubbed_block(block, self.redact)
+        match self.mode:
+            case Mode.RICH:
+                self.rich_err.block(block)
+            case Mode.PLAIN:
+                self._write_lines(self.stderr, present.plain_block(block))
+            case Mode.JSON:
+                pass
+
+    def question(self, text: str) -> None:
+        """A question, on standard error, with the cursor left behind it."""
+        self.stderr.write(one_line(self.redact(text)) + " ")
+        self.stderr.flush()
+
+    def _line(self, text: str, *, emphasis: str, emphasised: int | None = None) -> None:
+        """One line on standard error; `emphasis` styles its first `emphasised` characters in rich output."""
+        if self.mode is Mode.RICH:
+            self.rich_err.line(text, emphasis, emphasised)
+        else:
+            self._write_lines(self.stderr, [text])
+
+    def _json_line_on_stderr(self, document: dict[str, Any]) -> None:
+        self._write_lines(self.stderr, [present.json_line(document, self.redact)])
+
+    @staticmethod
+    def _write_lines(stream: SteadyStream, lines: Iterable[str]) -> None:
+        for line in lines:
+            stream.write(line + "\n")
+        stream.flush()
+
+
+def _rich_text(stream: SteadyStream) -> RichText:
+    from osmosis.shell.cli.rich_text import RichText  # noqa: PLC0415 - plain and JSON output do not pay for rich
+
+    return RichText(stream)

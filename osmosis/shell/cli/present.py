@@ -1,0 +1,139 @@
+"""One result, warning or error, rendered three ways. Nothing here writes; `output` does (issue 9; contract `cli.md` section 1).
+
+Redaction comes first, on whole strings, before anything is cut, quoted or laid out in columns, so that no part of a secret
+can hide behind a line break (E9). In JSON it touches string values alone: keys, numbers and structure stay (ruling 13).
+Rich output lies in `rich_text`, so that JSON and plain output do not pay for importing rich.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from osmosis import __version__
+from osmosis.pure.canonical import well_formed
+from osmosis.pure.errors import OsmosisError
+from osmosis.pure.presentation import neutralise, one_line, shell_line
+from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+
+Redact = Callable[[str], str]
+
+SCHEMA_VERSION = 1
+PROBLEM_LIMIT = 50
+"""Problems shown to a person; JSON carries them all."""
+
+
+def result_document(result: OperationResult) -> dict[str, Any]:
+    """The JSON envelope of an operation."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": result.status,
+        "operation": result.operation,
+        "resource": msgspec.to_builtins(result.resource),
+        "message": result.message,
+        "next_steps_structured": [msgspec.to_builtins(step) for step in result.next_steps],
+    }
+
+
+def warning_document(code: str, message: str) -> dict[str, Any]:
+    """The JSON envelope of a warning."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cli_version": __version__,
+        "warning": {"code": code, "message": message},
+    }
+
+
+def error_document(command: str, error: OsmosisError) -> dict[str, Any]:
+    """The JSON envelope of an error. `command` is the path walked in the command tree, `<root>` if none."""
+    issues = [{"key": problem.key, "where": problem.where, "message": problem.message} for problem in error.problems]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": command,
+        "cli_version": __version__,
+        "error": {
+            "code": str(error.code),
+            "message": error.message,
+            "details": {**error.details, "issues": issues} if issues else error.details,
+            "hint": error.hint,
+        },
+    }
+
+
+def json_line(document: Any, redact: Redact) -> str:
+    """`document` as one line of ASCII JSON: valid in every locale, and with no character that could steer a terminal."""
+    text = json.dumps(_scrubbed_json(document, redact), allow_nan=False, default=str)
+    return text.replace("\x7f", "\\u007f")
+
+
+def _scrubbed_json(value: Any, redact: Redact) -> Any:
+    match value:
+        case str():
+            return well_formed(redact(value))
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {str(key): _scrubbed_json(item, redact) for key, item in value.items()}
+        case list() | tuple():
+            return [_scrubbed_json(item, redact) for item in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return well_formed(redact(str(value)))
+
+
+def scrubbed(result: OperationResult, redact: Redact) -> OperationResult:
+    """`result` with everything that people read redacted and harmless to a terminal."""
+    steps = tuple(
+        msgspec.structs.replace(step, label=one_line(redact(step.label)), argv=tuple(map(redact, step.argv)))
+        for step in result.next_steps
+    )
+    return msgspec.structs.replace(
+        result,
+        message=neutralise(redact(result.message)),
+        blocks=tuple(scrubbed_block(block, redact) for block in result.blocks),
+        next_steps=steps,
+    )
+
+
+def scrubbed_block(block: Block, redact: Redact) -> Block:
+    """`block` with every string redacted and on one line."""
+    match block:
+        case Table(title, rows):
+            return Table(title, tuple((one_line(label), one_line(redact(value))) for label, value in rows))
+        case Section(title, lines):
+            return Section(title, tuple(one_line(redact(line)) for line in lines))
+
+
+def plain_result(result: OperationResult) -> Iterator[str]:
+    """A scrubbed result as plain lines: message, `Label: value` lines, sections, next steps as `label: command`."""
+    yield from result.message.splitlines()
+    # Tables first, whatever their place in rich output: a long list must not push the numbers out of sight.
+    for block in sorted(result.blocks, key=lambda block: isinstance(block, Section)):
+        yield from plain_block(block)
+    for step in result.next_steps:
+        yield f"{step.label}: {shell_line(step.argv)}"
+
+
+def plain_block(block: Block) -> Iterator[str]:
+    """A scrubbed block as plain lines. A table's title is not shown: its labels speak for themselves."""
+    match block:
+        case Table(_, rows):
+            yield from (f"{label}: {value}" for label, value in rows)
+        case Section(title, lines):
+            yield f"{title}:"
+            yield from lines
+
+
+def error_lines(error: OsmosisError, redact: Redact) -> list[str]:
+    """An error for people: the message, its problems indented below it, and the hint."""
+    first, *rest = neutralise(redact(error.message)).split("\n")
+    shown = [f"  {one_line(redact(str(problem)))}" for problem in error.problems[:PROBLEM_LIMIT]]
+    if (hidden := len(error.problems) - len(shown)) > 0:
+        shown.append(f"  ... and {hidden} more")
+    hint = [f"Hint: {neutralise(redact(error.hint))}"] if error.hint else []
+    return [f"Error: {first}", *(f"  {line}" for line in rest), *shown, *hint]

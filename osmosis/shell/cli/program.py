@@ -1,0 +1,112 @@
+"""From a command line to an exit code: parse, run one command, present its result or its error (contract `cli.md` section 1).
+
+Whatever goes wrong ends as one message or one JSON envelope on standard error. A traceback is shown for defects of ours
+alone, and only under `OSMOSIS_DEBUG=1`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cyclopts import App, CycloptsError
+
+from osmosis.pure.errors import ErrorCode, OsmosisError
+from osmosis.shell.cli.app import build_app
+from osmosis.shell.cli.exit_codes import ExitCode
+from osmosis.shell.cli.modes import UsageError, conflicting_modes, take_mode
+from osmosis.shell.cli.output import Output
+from osmosis.shell.cli.result import OperationResult
+from osmosis.shell.cli.secrecy import OutputRedactor
+from osmosis.shell.cli.usage import ROOT, command_path, usage_error
+
+DEBUG_VARIABLE = "OSMOSIS_DEBUG"
+
+
+def run_program(arguments: list[str]) -> int:
+    """Run one command line in this process and return its exit code."""
+    mode, words = take_mode(arguments)
+    debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
+    if not debug and not sys.warnoptions:
+        warnings.simplefilter("ignore")  # warnings of libraries are for us; standard error is the user's
+    output = Output.of_process(mode, OutputRedactor(os.environ))
+    command = [ROOT]
+    try:
+        if conflict := conflicting_modes(arguments):
+            raise conflict
+        result = _run_command(words, output, command.append)
+    except KeyboardInterrupt:
+        output.progress_line("Interrupted.")
+        return ExitCode.INTERRUPTED
+    except OsmosisError as error:
+        output.failure(command[-1], error)
+        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.ERROR
+    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever is left is a defect, and is reported as one
+        output.failure(command[-1], _defect(error, debug=debug))
+        return ExitCode.ERROR
+    return _present(result, output) if result is not None else ExitCode.SUCCESS
+
+
+def _run_command(words: list[str], output: Output, entered: Callable[[str], None]) -> OperationResult | None:
+    """Parse and run one command. None if it was a request for help, which is written already.
+
+    `entered` learns the path of the command as soon as it is known, for the error envelope.
+    """
+    app = build_app(output.mode)
+    entered(command_path(app, words))
+    try:
+        function, bound, injected = app.parse_args(
+            words, exit_on_error=False, print_error=False, help_on_error=False, console=_help_console(output)
+        )
+    except CycloptsError as error:
+        raise usage_error(error) from None
+    if getattr(function, "__self__", None).__class__ is App:
+        function(*bound.args, **bound.kwargs)
+        output.stdout.flush()
+        return None
+    result = function(*bound.args, **bound.kwargs, **_injected(injected, output))
+    if not isinstance(result, OperationResult):
+        raise TypeError("the command returned no result")
+    return result
+
+
+def _injected(parameters: Mapping[str, Any], output: Output) -> dict[str, Any]:
+    return dict.fromkeys(parameters, output)
+
+
+def _help_console(output: Output) -> Any:
+    return output.rich_out.console
+
+
+def _present(result: OperationResult, output: Output) -> int:
+    output.result(result)
+    fault = output.stdout.fault
+    if fault is not None and fault.errno != errno.EPIPE:
+        # A reader that went away had enough; a full disk did not get the result.
+        output.failure(result.operation.replace(".", " "), _unwritten(fault))
+        return ExitCode.ERROR if result.exit_code is ExitCode.SUCCESS else result.exit_code
+    return result.exit_code
+
+
+def _unwritten(fault: OSError) -> OsmosisError:
+    reason = os.strerror(fault.errno) if fault.errno else str(fault)
+    return OsmosisError(
+        f"The result could not be written to standard output: {reason}.",
+        code=ErrorCode.INTERNAL,
+        hint="The run itself is not affected; its files are complete.",
+    )
+
+
+def _defect(error: Exception, *, debug: bool) -> OsmosisError:
+    trace = "".join(traceback.format_exception(error)) if debug else ""
+    message = f"Unexpected {type(error).__name__}: {error}".rstrip(": ")
+    details = {"exception_type": type(error).__name__, **({"traceback": trace} if debug else {})}
+    hint = f"This is a defect in osmosis. Set {DEBUG_VARIABLE}=1 to see the traceback, and report it with the command you ran."
+    return OsmosisError(
+        f"{message}\n{trace}".rstrip() if debug else message, code=ErrorCode.INTERNAL, hint=hint, details=details
+    )

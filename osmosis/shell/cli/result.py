@@ -1,0 +1,41 @@
+"""What a command returns: one record that `present` renders as rich text, plain text or JSON.
+
+A command builds the record and prints nothing. `resource` is for programs, `blocks` are for people; `message` and
+`next_steps` are for both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from osmosis.pure.report import NextStep
+from osmosis.shell.cli.exit_codes import ExitCode
+
+
+class Table(msgspec.Struct, frozen=True, tag=True):
+    """Labelled values: a two-column table in rich output, `Label: value` lines in plain output."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
+class Section(msgspec.Struct, frozen=True, tag=True):
+    """A list under a title, one entry a line."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+Block = Table | Section
+
+
+class OperationResult(msgspec.Struct, frozen=True):
+    """The result of a command that did something (contract `cli.md` section 1, "operation")."""
+
+    operation: str
+    status: str
+    resource: msgspec.Struct
+    message: str
+    exit_code: ExitCode = ExitCode.SUCCESS
+    blocks: tuple[Block, ...] = ()
+    next_steps: tuple[NextStep, ...] = ()

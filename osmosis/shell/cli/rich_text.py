@@ -1,0 +1,78 @@
+"""Results and lines in rich text: tables, rules, colour. No information is carried by colour alone.
+
+Text always travels as `Text`, never as markup: a `[red]` that a model wrote is just letters. rich itself honours NO_COLOR, a
+dumb terminal, and the width of the terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import IO, cast
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.rule import Rule
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from osmosis.pure.presentation import shell_line
+from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+from osmosis.shell.cli.stream import SteadyStream
+
+
+def renderables_of_result(result: OperationResult) -> Iterator[RenderableType]:
+    """A scrubbed result: the tables and sections, then the message, then the next steps, where eyes are at the end."""
+    for block in result.blocks:
+        yield from renderables_of_block(block)
+    yield Text(result.message, style="bold")
+    if result.next_steps:
+        yield Text("\nNext steps", style="bold")
+    for step in result.next_steps:
+        yield Text(f"  {step.label}:", style="dim")
+        yield Text.assemble("    ", (shell_line(step.argv), "cyan"))
+
+
+def renderables_of_block(block: Block) -> Iterator[RenderableType]:
+    """A scrubbed block."""
+    match block:
+        case Table(title, rows):
+            table = RichTable(
+                title=Text(title, style="bold"), title_justify="left", box=box.ROUNDED, show_header=False, border_style="dim"
+            )
+            table.add_column(no_wrap=True)
+            table.add_column(overflow="fold")
+            for label, value in rows:
+                table.add_row(Text(label, style="dim"), Text(value))
+            yield table
+        case Section(title, lines):
+            yield Rule(Text(title, style="bold"), style="dim", align="left")
+            yield from (Text(line) for line in lines)
+
+
+class RichText:
+    """Rich text on one stream."""
+
+    def __init__(self, stream: SteadyStream, *, width: int | None = None) -> None:
+        """`width` in columns; by default the terminal's, or 80 where there is none."""
+        self.console = Console(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, width=width)
+
+    def result(self, result: OperationResult) -> None:
+        """Write a scrubbed result."""
+        self._write(renderables_of_result(result))
+
+    def block(self, block: Block) -> None:
+        """Write a scrubbed block."""
+        self._write(renderables_of_block(block))
+
+    def line(self, text: str, emphasis: str = "", emphasised: int | None = None) -> None:
+        """Write one line; `emphasis` styles its first `emphasised` characters, or all of it."""
+        styled = Text(text)
+        if emphasis:
+            styled.stylize(emphasis, 0, emphasised)
+        self._write([styled])
+
+    def _write(self, renderables: Iterable[RenderableType]) -> None:
+        for renderable in renderables:
+            # Lines are left to the terminal to wrap, so that a path or a command can be copied whole.
+            self.console.print(renderable, soft_wrap=isinstance(renderable, Text))
+        self.console.file.flush()

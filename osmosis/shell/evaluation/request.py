@@ -1,0 +1,30 @@
+"""What one `osmosis eval run` asks for: the command line as a record. Light to import; the runner is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+
+class RunRequest(msgspec.Struct, frozen=True):
+    """One request. Paths are as they were given, relative to `working_directory`.
+
+    `secrets_file` `-` is standard input; `rows` is the unparsed selection; `output` is the root below which run directories
+    lie. `record` and `replay` exclude each other.
+    """
+
+    config_path: Path
+    working_directory: Path
+    name: str | None = None
+    output: Path | None = None
+    dataset_file: Path | None = None
+    secrets_file: str | None = None
+    rows: str | None = None
+    fresh: bool = False
+    retry_failed: bool = False
+    max_in_flight: int | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    rollout_port: int | None = None
+    listener_port: int | None = None
