@@ -1,5 +1,6 @@
 # Recipes of the project. `python3 scripts/bootstrap.py RECIPE` sets everything up first; afterwards `.venv/bin/just RECIPE` does.
 
+set positional-arguments
 set windows-shell := ["bash", "-cu"]
 
 export PATH := justfile_directory() / ".venv/bin" + ":" + env("PATH")
@@ -17,15 +18,15 @@ default:
 [working-directory: "examples/workspace"]
 demo *flags:
     osmosis eval run configs/eval/word-problems.toml \
-        --dataset-file data/word-problems.jsonl --replay cassettes/word-problems.jsonl --yes {{ flags }}
+        --dataset-file data/word-problems.jsonl --replay cassettes/word-problems.jsonl --yes "$@"
 
 # The tests to run before every commit. Arguments go to pytest.
 test *arguments:
-    {{ pytest }} -m "not slow and not interop" {{ arguments }}
+    {{ pytest }} -m "not slow and not interop" "$@"
 
 # Every test, the slow ones and those against the public package too. Arguments go to pytest.
 test-all *arguments:
-    {{ pytest }} {{ arguments }}
+    {{ pytest }} "$@"
 
 # Which lines and branches the tests reach.
 coverage:
@@ -74,7 +75,7 @@ golden:
 
 # Make the pins in requirements/ follow pyproject.toml; `just lock --upgrade` takes the newest versions that fit.
 lock *flags:
-    python scripts/lock.py write {{ flags }}
+    python scripts/lock.py write "$@"
 
 # Fail when the pins and pyproject.toml disagree.
 lock-check:
@@ -82,7 +83,7 @@ lock-check:
 
 # Record the demo's cassette again from the small model (builds an inference engine: takes minutes).
 record-demo *flags:
-    python scripts/record_demo.py {{ flags }}
+    python scripts/record_demo.py "$@"
 
 # Remove caches and build products; `.venv` and run directories stay.
 clean:
