@@ -56,13 +56,14 @@ class RecordBatch(msgspec.Struct, frozen=True):
 
     `count` records, of which `records` holds the values. A record that did not parse is None there and stands in `problems`. A
     reader that can skip rows which nobody selected may leave `records` empty. `lines` gives the line of each record, or is
-    None where a format has no lines.
+    None where a format has no lines. `beyond_json` says that values may be of types that JSON does not have.
     """
 
     count: int
     records: Sequence[Values | None]
     lines: Sequence[int] | None = None
     problems: tuple[Problem, ...] = ()
+    beyond_json: bool = False
 
 
 class SelectedRows(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ def normalise_batch(batch: RecordBatch, first: int, wanted: RowSelection, label:
         for index in part:
             values = batch.records[index - first]
             if values is not None:
-                row = normalise_row(values, index)
+                row = normalise_row(values, index, beyond_json=batch.beyond_json)
                 yield row if isinstance(row, Row) else _locate(row, index, batch, first, label)
 
 
@@ -142,8 +143,11 @@ def missing_columns(columns: Iterable[str]) -> str | None:
     return f"no column {' and no column '.join(missing)}" if missing else None
 
 
-def normalise_row(values: Values, source_row_index: int) -> Row | tuple[str, ...]:
-    """Apply the row contract to one record. Returns the row, or what is wrong with it."""
+def normalise_row(values: Values, source_row_index: int, *, beyond_json: bool = False) -> Row | tuple[str, ...]:
+    """Apply the row contract to one record. Returns the row, or what is wrong with it.
+
+    `beyond_json`: metadata may hold what JSON cannot (times, bytes, NaN) and is searched for it.
+    """
     get = values.get
     wrong: list[str] = []
     system_prompt = _text(get("system_prompt"), "system_prompt", wrong)
@@ -153,17 +157,12 @@ def normalise_row(values: Values, source_row_index: int) -> Row | tuple[str, ...
         label = _text(get("label"), "label", wrong)
     metadata = None
     if "metadata" in values:
-        metadata = _metadata(get("metadata"), wrong)
+        metadata = _metadata(get("metadata"), wrong, beyond_json=beyond_json)
         if not wrong and system_prompt is None and user_prompt is None and metadata is None:
             wrong.append("it has neither a prompt nor metadata")
-    elif user_prompt is None or label is None:
-        # A value that could not be read is no missing value; one complaint about it is enough.
-        told = " ".join(wrong)
-        wrong += [
-            f"{column} is missing"
-            for column, value in (("user_prompt", user_prompt), ("ground_truth", label))
-            if value is None and column not in told
-        ]
+    elif not wrong:
+        required = (("user_prompt", user_prompt), ("ground_truth", label))
+        wrong += [f"{column} is missing" for column, value in required if value is None]
     return tuple(wrong) if wrong else Row(source_row_index, system_prompt, user_prompt, label, metadata)
 
 
@@ -180,7 +179,7 @@ def _text(value: object, column: str, wrong: list[str]) -> str | None:
         return None
 
 
-def _metadata(value: object, wrong: list[str]) -> dict[str, Any] | None:
+def _metadata(value: object, wrong: list[str], *, beyond_json: bool) -> dict[str, Any] | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -194,18 +193,14 @@ def _metadata(value: object, wrong: list[str]) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         wrong.append(f"metadata must be an object, or a string that holds one, not {_kind(value)}")
         return None
-    try:
-        unfit = _not_json(value, "metadata")
-    except RecursionError:
-        unfit = "metadata is nested too deeply"
-    if unfit:
+    if beyond_json and (unfit := _not_json(value, "metadata")):
         wrong.append(unfit)
         return None
     return value or None
 
 
 def _not_json(value: object, path: str) -> str | None:
-    """Which part of a value JSON cannot hold. Only Parquet has such values."""
+    """Which part of a value JSON cannot hold, or None. Parquet has such values, and bounds their depth."""
     match value:
         case None | bool() | int() | str():
             return None

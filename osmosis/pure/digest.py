@@ -87,7 +87,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     chunks: Iterable[bytes]
 
 
-class SourceFile(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file as the source digest saw it; `digest` is the fingerprint of its content."""
 
     path: str

@@ -161,4 +161,4 @@ def _parquet_batches(frame: pl.LazyFrame, columns: list[str], wanted: RowSelecti
         records: list[dict[str, Any]] = []
         if any(wanted.within(first, count)):
             records = frame.select(columns).slice(first, count).collect().to_dicts()
-        yield RecordBatch(count, records)
+        yield RecordBatch(count, records, beyond_json=True)
