@@ -24,6 +24,7 @@ print(summarize(frame.sample(fraction=1, shuffle=True, seed=int(sys.argv[1])), 0
 
 
 def summary_with_threads(threads: int) -> tuple[str, str]:
+    """(number of threads that polars has, the summary) in a process of its own."""
     child = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(threads)],
         env=os.environ | {"POLARS_MAX_THREADS": str(threads)},

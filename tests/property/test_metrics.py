@@ -170,7 +170,7 @@ def test_row_pass_at_k_is_what_it_claims(scored, data):
 @given(index_rows, thresholds, st.integers(1, 5))
 def test_pass_at_k_over_rows(rows, threshold, k):
     """The correctly rounded mean over rows with a scored run, and nothing at all if one of them has fewer than k."""
-    scored = {}
+    scored: dict[int, list[bool]] = {}
     for row in rows:
         if row.status is not Status.SKIPPED:
             outcome = row.status is Status.SUCCESS and passed(row.reward, threshold)
@@ -178,11 +178,9 @@ def test_pass_at_k_over_rows(rows, threshold, k):
     histogram = outcome_histogram(index_frame(rows), threshold)
     assert sum(outcomes.rows for outcomes in histogram) == len(scored)
     if scored and all(len(runs) >= k for runs in scored.values()):
-        at, hat = (
-            sum(value(len(runs), sum(runs), k) for runs in scored.values()) / len(scored)
-            for value in (row_pass_at_k, row_pass_hat_k)
-        )
-        assert (pass_at_k(histogram, k), pass_hat_k(histogram, k)) == (float(at), float(hat))
+        for mean, value in ((pass_at_k, row_pass_at_k), (pass_hat_k, row_pass_hat_k)):
+            values = [value(len(runs), sum(runs), k) or Fraction(0) for runs in scored.values()]
+            assert mean(histogram, k) == float(sum(values) / len(values))
     else:
         assert pass_at_k(histogram, k) is pass_hat_k(histogram, k) is None
 
