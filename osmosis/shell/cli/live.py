@@ -181,11 +181,14 @@ class LiveLine:
         tail = clock(elapsed)
         parts = standing(progress)
         room = options.max_width - 1 - len(head) - len(counts) - len(tail) - 2
-        details = fitting(parts, room)
-        bar = min(30, room - len(details) - len("rollouts  "))
+        title = "rollouts "
+        # The bar matters more than the details that come last, and less than the pass rate and the failures.
+        reserved = len(title) + _BAR_FROM + 1
+        details = fitting(parts, room - reserved) if room >= 2 * reserved else fitting(parts, room)
+        bar = min(30, room - len(details) - len(title) - 1)
         yield Text(head, style="cyan", end="")
         if bar >= _BAR_FROM:
-            yield Text("rollouts ", end="")
+            yield Text(title, end="")
             yield from ProgressBar(total=progress.total or 1, completed=progress.done, width=bar).__rich_console__(
                 console, options
             )

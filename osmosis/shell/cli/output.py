@@ -1,4 +1,4 @@
-"""The one place where the command line writes. Everything passes through the redactor that `Output.redact` holds (E9).
+"""The one place where the command line writes. Everything passes through the redactor that `Output` holds (E9).
 
 Standard output carries the result and nothing else; standard error carries progress, warnings and errors. In JSON mode both
 carry JSON lines only, and progress is silent.
@@ -7,12 +7,14 @@ carry JSON lines only, and progress is silent.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.presentation import neutralise, one_line
+from osmosis.pure.redaction import Redactor
+from osmosis.pure.secret_forms import secret_values
 from osmosis.shell.cli import present
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.result import Block, OperationResult
@@ -22,32 +24,28 @@ if TYPE_CHECKING:
     from osmosis.shell.cli.rich_text import RichText
 
 
-@runtime_checkable
-class LearningRedactor(Protocol):
-    """A redactor that can be told of more secrets."""
-
-    def __call__(self, text: str) -> str: ...  # noqa: D102
-    def protect(self, secrets: Iterable[str]) -> None: ...  # noqa: D102
-
-
-def unredacted(text: str) -> str:
-    """The redactor of a process that knows no secret."""
-    return text
-
-
 class Output:
-    """Writes results, warnings, errors and progress in one mode. `redact` may be replaced at any time as secrets get known."""
+    """Writes results, warnings, errors and progress in one mode. `redactor` grows as secrets get known."""
 
-    def __init__(self, mode: Mode, stdout: TextIO | None, stderr: TextIO | None, redact: present.Redact = unredacted) -> None:
+    def __init__(self, mode: Mode, stdout: TextIO | None, stderr: TextIO | None, redactor: Redactor) -> None:
         self.mode = mode
-        self.redact = redact
+        self.redactor = redactor
         self.stdout = SteadyStream(stdout)
         self.stderr = SteadyStream(stderr)
 
     @classmethod
-    def of_process(cls, mode: Mode, redact: present.Redact = unredacted) -> Output:
-        """The output of this process."""
-        return cls(mode, sys.stdout, sys.stderr, redact)
+    def of_process(cls, mode: Mode, environment: Mapping[str, str]) -> Output:
+        """The output of this process. The known secret variables of `environment` are redacted from the first word on."""
+        return cls(mode, sys.stdout, sys.stderr, Redactor(secret_values((), environment)))
+
+    @property
+    def redact(self) -> present.Redact:
+        """The redactor as it is now."""
+        return self.redactor.text
+
+    def protect(self, secrets: Iterable[str]) -> None:
+        """Values that nothing may show from now on; calls add up (E9)."""
+        self.redactor = self.redactor.including(secrets)
 
     @cached_property
     def rich_out(self) -> RichText:
@@ -58,12 +56,6 @@ class Output:
     def rich_err(self) -> RichText:
         """Rich text on standard error; the live display shares it."""
         return _rich_text(self.stderr)
-
-    def protect(self, secrets: Iterable[str]) -> None:
-        """Values that nothing may show from now on. Raises TypeError if `redact` cannot learn: silence would leak."""
-        if not isinstance(self.redact, LearningRedactor):
-            raise TypeError("this output's redactor cannot learn new secrets")
-        self.redact.protect(secrets)
 
     def result(self, result: OperationResult) -> None:
         """The result, on standard output."""
@@ -82,6 +74,9 @@ class Output:
             return
         for number, line in enumerate(present.error_lines(error, self.redact)):
             self._line(line, emphasis="bold red" if number == 0 else "", emphasised=len("Error:"))
+        if error.hint:
+            # Not wrapped: a hint may hold a command to copy.
+            self._line(present.hint_line(error.hint, self.redact), prose=False)
 
     def warning(self, code: str, message: str) -> None:
         """A warning, on standard error."""
@@ -117,10 +112,10 @@ class Output:
         self.stderr.write(one_line(self.redact(text)) + " ")
         self.stderr.flush()
 
-    def _line(self, text: str, *, emphasis: str, emphasised: int | None = None) -> None:
+    def _line(self, text: str, *, emphasis: str = "", emphasised: int | None = None, prose: bool = True) -> None:
         """One line on standard error; `emphasis` styles its first `emphasised` characters in rich output."""
         if self.mode is Mode.RICH:
-            self.rich_err.line(text, emphasis, emphasised)
+            self.rich_err.line(text, emphasis, emphasised, prose=prose)
         else:
             self._write_lines(self.stderr, [text])
 

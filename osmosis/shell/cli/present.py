@@ -130,10 +130,14 @@ def plain_block(block: Block) -> Iterator[str]:
 
 
 def error_lines(error: OsmosisError, redact: Redact) -> list[str]:
-    """An error for people: the message, its problems indented below it, and the hint."""
+    """An error for people: the message, and its problems indented below it."""
     first, *rest = neutralise(redact(error.message)).split("\n")
     shown = [f"  {one_line(redact(str(problem)))}" for problem in error.problems[:PROBLEM_LIMIT]]
     if (hidden := len(error.problems) - len(shown)) > 0:
         shown.append(f"  ... and {hidden} more")
-    hint = [f"Hint: {neutralise(redact(error.hint))}"] if error.hint else []
-    return [f"Error: {first}", *(f"  {line}" for line in rest), *shown, *hint]
+    return [f"Error: {first}", *(f"  {line}" for line in rest), *shown]
+
+
+def hint_line(hint: str, redact: Redact) -> str:
+    """What to do next."""
+    return f"Hint: {neutralise(redact(hint))}"

@@ -22,7 +22,6 @@ from osmosis.shell.cli.exit_codes import ExitCode
 from osmosis.shell.cli.modes import UsageError, conflicting_modes, take_mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
-from osmosis.shell.cli.secrecy import OutputRedactor
 from osmosis.shell.cli.usage import ROOT, command_path, usage_error
 
 DEBUG_VARIABLE = "OSMOSIS_DEBUG"
@@ -34,7 +33,7 @@ def run_program(arguments: list[str]) -> int:
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     if not debug and not sys.warnoptions:
         warnings.simplefilter("ignore")  # warnings of libraries are for us; standard error is the user's
-    output = Output.of_process(mode, OutputRedactor(os.environ))
+    output = Output.of_process(mode, os.environ)
     command = [ROOT]
     try:
         if conflict := conflicting_modes(arguments):

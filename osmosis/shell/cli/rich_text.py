@@ -24,7 +24,7 @@ def renderables_of_result(result: OperationResult) -> Iterator[RenderableType]:
     """A scrubbed result: the tables and sections, then the message, then the next steps, where eyes are at the end."""
     for block in result.blocks:
         yield from renderables_of_block(block)
-    yield Text(result.message, style="bold")
+    yield _prose(result.message, style="bold")
     if result.next_steps:
         yield Text("\nNext steps", style="bold")
     for step in result.next_steps:
@@ -46,7 +46,7 @@ def renderables_of_block(block: Block) -> Iterator[RenderableType]:
             yield table
         case Section(title, lines):
             yield Rule(Text(title, style="bold"), style="dim", align="left")
-            yield from (Text(line) for line in lines)
+            yield from map(_prose, lines)
 
 
 class RichText:
@@ -64,15 +64,23 @@ class RichText:
         """Write a scrubbed block."""
         self._write(renderables_of_block(block))
 
-    def line(self, text: str, emphasis: str = "", emphasised: int | None = None) -> None:
-        """Write one line; `emphasis` styles its first `emphasised` characters, or all of it."""
-        styled = Text(text)
+    def line(self, text: str, emphasis: str = "", emphasised: int | None = None, *, prose: bool = True) -> None:
+        """Write one line; `emphasis` styles its first `emphasised` characters, or all of it. `prose` wraps between words."""
+        styled = _prose(text) if prose else Text(text)
         if emphasis:
             styled.stylize(emphasis, 0, emphasised)
         self._write([styled])
 
     def _write(self, renderables: Iterable[RenderableType]) -> None:
         for renderable in renderables:
-            # Lines are left to the terminal to wrap, so that a path or a command can be copied whole.
-            self.console.print(renderable, soft_wrap=isinstance(renderable, Text))
+            # Commands, and everything that goes to a file, keep their line ends; a terminal wraps them so that they can be
+            # copied whole.
+            prose = isinstance(renderable, Text) and renderable.overflow == "ignore" and self.console.is_terminal
+            soft_wrap = isinstance(renderable, Text) and not prose
+            self.console.print(renderable, soft_wrap=soft_wrap, crop=False)
         self.console.file.flush()
+
+
+def _prose(text: str, style: str = "") -> Text:
+    """Text that wraps between words on a terminal. A word that is too long, such as a path, is left whole."""
+    return Text(text, style=style, overflow="ignore")

@@ -79,8 +79,8 @@ def _resource(report: RunReport) -> RunResource:
         halt_reason=report.halt_reason,
         duration_ms=report.duration_ms,
         metrics=report.metrics,
-        failed_rows=report.failed_rows,
-        skipped_rows=report.skipped_rows,
+        failed_rows=_ordered(report.failed_rows),
+        skipped_rows=_ordered(report.skipped_rows),
         workspace_directory=report.workspace_directory,
         git=msgspec.UNSET if report.git is None else report.git,
     )
@@ -96,13 +96,17 @@ def _blocks(report: RunReport, base: str) -> Iterator[Block]:
 
 
 def _listed(rows: Iterable[FailedRow], base: str, index: str) -> Iterator[str]:
-    ordered = sorted(rows, key=lambda row: (row.row_index, row.run_index))
+    ordered = _ordered(rows)
     for row in ordered[:ROW_LIMIT]:
         item = item_label(row.row_index, row.source_row_index, row.run_index)
         reason = f": {row.error_type}" if row.error_type else ""
         yield f"{item}{reason} -> {relative_path(row.rollout_dir, base)}"
     if (hidden := len(ordered) - ROW_LIMIT) > 0:
         yield f"... and {thousands(hidden)} more; all of them are in {index}"
+
+
+def _ordered(rows: Iterable[FailedRow]) -> tuple[FailedRow, ...]:
+    return tuple(sorted(rows, key=lambda row: (row.row_index, row.run_index)))
 
 
 def item_label(row_index: int, source_row_index: int, run_index: int) -> str:
