@@ -20,6 +20,7 @@ import msgspec
 import xxhash
 
 from osmosis.pure.canonical import canonical_json, decode_json, lines, strip_byte_order_mark, well_formed
+from osmosis.pure.completion import Redactor
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.usage import CallUsage
 
@@ -60,6 +61,22 @@ class RecordedCall(msgspec.Struct, frozen=True):
     events: tuple[Any, ...] | None = None
     usage: CallUsage | None = None
 
+    @classmethod
+    def of(
+        cls,
+        key: CallKey,
+        request: Mapping[str, Any],
+        *,
+        status: int,
+        body: bytes | None = None,
+        events: Iterable[bytes] | None = None,
+        usage: CallUsage | None = None,
+    ) -> RecordedCall:
+        """A call from what came over the wire: the whole `body`, or the stream's `events` without their blank lines."""
+        if events is not None:
+            return cls(key, request, status, events=tuple(map(_event_value, events)), usage=usage)
+        return cls(key, request, status, body=_body_value(body or b""), usage=usage)
+
 
 class Cassette(msgspec.Struct, frozen=True):
     """A header and its calls, by key."""
@@ -73,6 +90,56 @@ class CassetteTail(msgspec.Struct, frozen=True):
 
     cassette: Cassette
     valid_bytes: int
+
+
+def _body_value(body: bytes) -> Any:
+    try:
+        value = decode_json(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+    # A string stands for a body that is no JSON, so a JSON string keeps its quotes.
+    return body.decode("utf-8", "replace") if isinstance(value, str) else value
+
+
+def _event_value(raw: bytes) -> Any:
+    text = raw.decode("utf-8", "replace")
+    if "\n" not in text and text.startswith("data:"):
+        try:
+            value = decode_json(text[5:])
+        except ValueError:
+            return text
+        return value if isinstance(value, dict) else text
+    return text
+
+
+def stream_text(events: Iterable[Any]) -> bytes:
+    """The recorded events as they go over the wire again."""
+    return b"".join(
+        (event if isinstance(event, str) else f"data: {_compact.encode(event)}").encode("utf-8", "surrogatepass") + b"\n\n"
+        for event in events
+    )
+
+
+def redact(call: RecordedCall, redactor: Redactor) -> RecordedCall:
+    """The call without secrets in any string value; keys, numbers and structure stay (ruling 13). The key is not changed."""
+    return msgspec.structs.replace(
+        call,
+        request=_redact(call.request, redactor),
+        body=_redact(call.body, redactor),
+        events=None if call.events is None else tuple(_redact(event, redactor) for event in call.events),
+    )
+
+
+def _redact(value: Any, redactor: Redactor) -> Any:
+    match value:
+        case str():
+            return redactor.text(value)
+        case list():
+            return [_redact(item, redactor) for item in value]
+        case Mapping():
+            return {name: _redact(item, redactor) for name, item in value.items()}
+        case _:
+            return value
 
 
 def request_digest(request: Mapping[str, Any]) -> str:

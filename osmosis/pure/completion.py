@@ -6,7 +6,7 @@ it is the rollout's to fix (4xx) and becomes 502 otherwise. Some gateways report
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -67,10 +67,17 @@ def read_completion(status: int, body: bytes, retry_after: str | None = None) ->
         return ProviderError(BAD_GATEWAY, f"the provider's answer is not a JSON object: {_excerpt(body)}", status)
     if "choices" not in members:
         if members.get("error", b"null") != b"null":
-            code = _error_code(decode_member(members, "error"))
-            return provider_error(code, body.decode("utf-8", "replace"), retry_after)
+            return embedded_error(members, retry_after)
         return ProviderError(BAD_GATEWAY, f"the provider's answer has no choices: {_excerpt(body)}", status)
     return Completion(members, read_usage(decode_member(members, "usage")))
+
+
+def embedded_error(members: dict[str, bytes], retry_after: str | None = None) -> ProviderError:
+    """The error for an `error` member inside an answer with status 200; its `code` is the status if it is a number."""
+    error = decode_member(members, "error")
+    code = error.get("code") if isinstance(error, dict) else None
+    status = code if isinstance(code, int) and not isinstance(code, bool) else 200
+    return provider_error(status, members["error"].decode("utf-8", "replace"), retry_after)
 
 
 def provider_error(status: int | None, message: str, retry_after: str | None = None) -> ProviderError:
@@ -99,8 +106,3 @@ def one_line(message: str) -> str:
 def _excerpt(body: bytes) -> str:
     text = body[:200].decode("utf-8", "replace").strip()
     return repr(text) if text else "it is empty"
-
-
-def _error_code(error: Any) -> int | None:
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and not isinstance(code, bool) else None

@@ -1,0 +1,48 @@
+"""Answers from a cassette: no network, no key, and never a live call (ruling 21)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from osmosis.pure.canonical import decode_json
+from osmosis.pure.cassette import CallKey, Cassette, Missing, RecordedCall, find, request_digest, stream_text
+from osmosis.pure.completion import ProviderError
+from osmosis.pure.request_policy import UpstreamRequest
+from osmosis.shell.bridge.source import CallFailed, Reply, Rollout
+
+
+class Replay:
+    """A cassette, as a source of answers. `missing` holds the requests that it had no answer for, in order."""
+
+    def __init__(self, cassette: Cassette) -> None:
+        self._cassette = cassette
+        self.missing: list[Missing] = []
+
+    @asynccontextmanager
+    async def open(self, rollout: Rollout, request: UpstreamRequest) -> AsyncIterator[Reply]:
+        """The recorded answer to `request`. Raises CallFailed (404) with what differs when there is none."""
+        asked = decode_json(request.body)
+        digest = request_digest(asked)
+        key = CallKey(rollout.source_row, rollout.run_index, digest, rollout.digests[digest])
+        rollout.digests[digest] += 1
+        found = find(self._cassette, key, asked)
+        if isinstance(found, Missing):
+            self.missing.append(found)
+            raise CallFailed(ProviderError(404, found.explanation))
+        yield _reply(found)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _reply(call: RecordedCall) -> Reply:
+    if call.events is not None:
+        return Reply(call.status, "text/event-stream", None, _once(stream_text(call.events)))
+    body = call.body if isinstance(call.body, str) else json.dumps(call.body, ensure_ascii=False, separators=(",", ":"))
+    return Reply(call.status, "application/json", None, _once(body.encode("utf-8", "surrogatepass")))
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body

@@ -1,0 +1,213 @@
+"""The bridge's listener: rollouts in, provider or cassette out (issue "first light" section 3; contract section 8).
+
+It runs on the loop of the command that starts it, binds loopback only, serves registered rollouts only, and counts the usage
+of each call before the last byte of its answer leaves. A client that hangs up takes its upstream call with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiohttp import web
+
+from osmosis.pure.bridge_route import INVALID_BODY, UNKNOWN_ROLLOUT, Rejection, locate, rollout_path
+from osmosis.pure.cassette import Cassette, Missing
+from osmosis.pure.completion import Redactor
+from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.providers import Endpoint
+from osmosis.pure.request_policy import InvalidBody, Refusal, UpstreamRequest, shape_request
+from osmosis.pure.retry_policy import BACKOFF_SECONDS
+from osmosis.pure.usage import CallUsage
+from osmosis.shell.bridge.answer import Answerer, error_response, rejection_response
+from osmosis.shell.bridge.event_writer import COMMIT_SECONDS, PING_SECONDS
+from osmosis.shell.bridge.recorder import Recorder
+from osmosis.shell.bridge.replay import Replay
+from osmosis.shell.bridge.source import Rollout, Source
+from osmosis.shell.bridge.upstream import Upstream
+
+HOST = "127.0.0.1"
+BACKLOG = 1024
+REQUEST_LIMIT = 64 * 1024 * 1024
+"""Longest request body, in bytes: room for a long context with images."""
+
+
+class Bridge:
+    """The model endpoint of one run.
+
+    `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
+    401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
+    finished call. The bridge closes `record` when it stops.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        token: str,
+        redactor: Redactor,
+        record: Recorder | None = None,
+        replay: Cassette | None = None,
+        on_provider_rejected: Callable[[str], None] = lambda _: None,
+        backoff: tuple[float, ...] = BACKOFF_SECONDS,
+        commit_seconds: float = COMMIT_SECONDS,
+        ping_seconds: float = PING_SECONDS,
+        request_limit: int = REQUEST_LIMIT,
+    ) -> None:
+        if record is not None and replay is not None:
+            raise ValueError("a run either records or replays")
+        self._endpoint = endpoint
+        self._token = token
+        self._replay = None if replay is None else Replay(replay)
+        self._recorder = record
+        self._backoff = backoff
+        self._request_limit = request_limit
+        self._rollouts: dict[str, Rollout] = {}
+        self._source: Source | None = None
+        self._listener: asyncio.Server | None = None
+        self._base_url = ""
+        self._answerer = Answerer(
+            endpoint=endpoint,
+            token=token,
+            redactor=redactor,
+            recorder=record,
+            on_provider_rejected=on_provider_rejected,
+            commit_seconds=commit_seconds,
+            ping_seconds=ping_seconds,
+        )
+
+    async def start(self, port: int = 0) -> str:
+        """Bind loopback at `port` (0: any free one) and serve. Returns the base URL. Raises OsmosisError if it is taken."""
+        listening = _bind(port)
+        self._source = self._replay or Upstream(self._endpoint, backoff=self._backoff)
+        self._server = web.Server(self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None)
+        self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG)
+        self._base_url = f"http://{HOST}:{listening.getsockname()[1]}"
+        return self._base_url
+
+    def register(self, rollout_id: str, source_row: int, run_index: int) -> None:
+        """Serve `rollout_id` from now on. Raises ValueError when the id is already known."""
+        if rollout_id in self._rollouts:
+            raise ValueError(f"rollout {rollout_id!r} is already registered")
+        self._rollouts[rollout_id] = Rollout(source_row, run_index)
+
+    def chat_completions_url(self, rollout_id: str) -> str:
+        """The OpenAI base URL for a rollout; its client adds `/chat/completions`."""
+        return f"{self._base_url}{rollout_path(rollout_id)}"
+
+    def take_usage(self, rollout_id: str) -> tuple[CallUsage, ...] | None:
+        """The usage of each finished call, in order of completion; None when no call reported any. Forgets the rollout."""
+        rollout = self._rollouts.pop(rollout_id, None)
+        if rollout is None:
+            return None
+        _close(rollout)
+        return tuple(rollout.usage) or None
+
+    def cancel(self, rollout_id: str) -> None:
+        """Abandon the rollout's calls in flight and serve it no longer. Its usage can still be taken."""
+        if rollout := self._rollouts.get(rollout_id):
+            _close(rollout)
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """The requests that the replayed cassette had no answer for, in order."""
+        return () if self._replay is None else tuple(self._replay.missing)
+
+    @property
+    def recording_error(self) -> OsmosisError | None:
+        """Why recording stopped, if it did."""
+        return None if self._recorder is None else self._recorder.error
+
+    @property
+    def calls_in_flight(self) -> int:
+        """How many calls are being answered now."""
+        return sum(len(rollout.tasks) for rollout in self._rollouts.values())
+
+    async def stop(self, grace: float = 2.0) -> None:
+        """Take no more calls, cancel those in flight, close every connection; waits `grace` seconds at most for clean-up.
+
+        Stopping twice is harmless. Raises OsmosisError if the cassette could not be finished.
+        """
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+            running = [task for rollout in self._rollouts.values() for task in _close(rollout)]
+            if running:
+                await asyncio.wait(running, timeout=grace)
+            await self._server.shutdown(grace)
+        if self._source is not None:
+            await self._source.close()
+            self._source = None
+        if self._recorder is not None:
+            self._recorder.close()
+
+    def _make_request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=self._request_limit)
+
+    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        place = locate(http.method, http.rel_url.raw_path, http.headers.get("Authorization"), self._token)
+        if isinstance(place, Rejection):
+            return rejection_response(place)
+        rollout = self._rollouts.get(place)
+        if rollout is None or rollout.closed:
+            return rejection_response(UNKNOWN_ROLLOUT)
+        return await self._tracked(rollout, self._answer(http, rollout))
+
+    async def _tracked(self, rollout: Rollout, answer: Coroutine[Any, Any, web.StreamResponse]) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine that runs is in a task
+        rollout.tasks.add(task)
+        try:
+            return await answer
+        finally:
+            rollout.tasks.discard(task)
+
+    async def _answer(self, http: web.BaseRequest, rollout: Rollout) -> web.StreamResponse:
+        request = await self._read_request(http)
+        if not isinstance(request, UpstreamRequest):
+            return request
+        if self._source is None:
+            return rejection_response(UNKNOWN_ROLLOUT)
+        return await self._answerer.answer(http, rollout, request, self._source)
+
+    async def _read_request(self, http: web.BaseRequest) -> UpstreamRequest | web.Response:
+        if http.headers.get("Expect", "").lower() == "100-continue" and http.transport is not None:
+            http.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        try:
+            body = await http.read()
+        except web.HTTPRequestEntityTooLarge:
+            return rejection_response(Rejection(413, f"the body is longer than {self._request_limit} bytes"))
+        try:
+            shaped = shape_request(body, model=self._endpoint.model, model_path=self._endpoint.model_path)
+        except InvalidBody:
+            return rejection_response(INVALID_BODY)
+        return error_response(400, shaped.message) if isinstance(shaped, Refusal) else shaped
+
+
+def _bind(port: int) -> socket.socket:
+    # Bound before anything is served, and handed over as it is: nobody can take the port in between.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+    except OSError as error:
+        listening.close()
+        raise OsmosisError(
+            f"The model bridge cannot listen on {HOST}:{port}.",
+            code=ErrorCode.CONFLICT,
+            problems=[Problem(f"{HOST}:{port}", error.strerror or str(error))],
+            hint="Choose another port with --listener-port, or leave the choice to the system.",
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _close(rollout: Rollout) -> list[asyncio.Task[object]]:
+    rollout.closed = True
+    running = list(rollout.tasks)
+    for task in running:
+        task.cancel()
+    return running

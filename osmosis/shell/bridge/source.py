@@ -1,0 +1,70 @@
+"""Where answers come from: a provider or a cassette. The listener serves both in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from osmosis.pure.completion import BAD_GATEWAY, ProviderError
+from osmosis.pure.request_policy import UpstreamRequest
+from osmosis.pure.usage import CallUsage
+
+ANSWER_LIMIT = 64 * 1024 * 1024
+"""Longest whole answer, and longest single event of a stream, in bytes."""
+
+
+class CallFailed(Exception):
+    """A call that brought no completion; `error` says what the rollout gets."""
+
+    def __init__(self, error: ProviderError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(slots=True)
+class Rollout:
+    """What the bridge knows about one rollout while it runs. `digests` counts equal requests, for the cassette's ordinals."""
+
+    source_row: int
+    run_index: int
+    usage: list[CallUsage] = field(default_factory=list)
+    digests: Counter[str] = field(default_factory=Counter)
+    tasks: set[asyncio.Task[object]] = field(default_factory=set)
+    closed: bool = False
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer that has begun: its HTTP status, the headers that matter, and its body as it arrives."""
+
+    status: int
+    content_type: str
+    retry_after: str | None
+    chunks: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        """The whole body. Raises CallFailed when it is longer than ANSWER_LIMIT or ends early."""
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self.chunks:
+            size += len(chunk)
+            if size > ANSWER_LIMIT:
+                raise CallFailed(ProviderError(BAD_GATEWAY, f"the provider's answer is longer than {ANSWER_LIMIT} bytes"))
+            parts.append(chunk)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class Source(Protocol):
+    """Something that answers calls."""
+
+    def open(self, rollout: Rollout, request: UpstreamRequest, /) -> AbstractAsyncContextManager[Reply]:
+        """Begin a call; leaving the context abandons what is left of the answer. Raises CallFailed."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

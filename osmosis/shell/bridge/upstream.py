@@ -1,0 +1,128 @@
+"""Calls to an OpenAI-compatible provider over one shared session (E31, rulings 18 and 22).
+
+The body goes out as the policy shaped it. Redirects are not followed: they would carry the key elsewhere. Waiting for an answer
+is bounded by silence, not by total time, because long completions are legitimate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import aiohttp
+
+from osmosis.pure.completion import BAD_GATEWAY, ProviderError
+from osmosis.pure.providers import NO_KEY, Endpoint
+from osmosis.pure.request_policy import UpstreamRequest
+from osmosis.pure.retry_policy import BACKOFF_SECONDS, retry_delay
+from osmosis.shell.bridge.source import CallFailed, Reply, Rollout
+
+CONNECT_SECONDS = 30.0
+SILENCE_SECONDS = 600.0
+"""The longest silence of a provider that is still waited for."""
+
+IDLE_CONNECTION_SECONDS = 4.0
+"""Below the 5 s after which common model servers close idle connections, so that a call never meets a closing one."""
+
+
+class Upstream:
+    """A provider, as a source of answers. Must be created inside a running event loop."""
+
+    def __init__(self, endpoint: Endpoint, *, backoff: tuple[float, ...] = BACKOFF_SECONDS) -> None:
+        self._url = endpoint.chat_completions_url
+        self._backoff = backoff
+        self._session = aiohttp.ClientSession(
+            # The run's own cap limits the calls in flight; a second, silent cap here would only hide waiting.
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS),
+            headers={
+                "Authorization": f"Bearer {endpoint.api_key or NO_KEY}",
+                "Content-Type": "application/json",
+                "Accept-Encoding": "identity",
+                "User-Agent": "osmosis-bridge",
+            },
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=not endpoint.is_loopback,
+        )
+
+    @asynccontextmanager
+    async def open(self, _: Rollout | None, request: UpstreamRequest) -> AsyncIterator[Reply]:
+        """Send one request; repeat it only before the first byte of an answer, as `retry_policy` allows."""
+        response = await self._send(request)
+        try:
+            yield Reply(
+                status=response.status,
+                content_type=response.content_type,
+                retry_after=response.headers.get("Retry-After"),
+                chunks=_chunks(response),
+            )
+        finally:
+            response.release()
+
+    async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
+        accept = "text/event-stream" if request.stream else "application/json"
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                response = await self._session.post(
+                    self._url, data=request.body, headers={"Accept": accept}, allow_redirects=False
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                delay = self._delay(tries, None, None) if _is_connection_failure(error) else None
+                if delay is None:
+                    raise CallFailed(ProviderError(BAD_GATEWAY, describe(error))) from error
+            else:
+                delay = self._delay(tries, response.status, response.headers.get("Retry-After"))
+                if delay is None:
+                    return response
+                response.release()
+            await asyncio.sleep(delay)
+
+    def _delay(self, tries: int, status: int | None, retry_after: str | None) -> float | None:
+        now = datetime.now(UTC)
+        jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
+        return retry_delay(tries, status, retry_after, now=now, jitter=jitter, backoff=self._backoff)
+
+    async def close(self) -> None:
+        """Close the session and its connections."""
+        await self._session.close()
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        while chunk := await response.content.readany():
+            yield chunk
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        message = f"the provider's answer broke off: {describe(error)}"
+        raise CallFailed(ProviderError(BAD_GATEWAY, message, response.status)) from error
+
+
+def _is_connection_failure(error: Exception) -> bool:
+    # No connection came about, or a kept one was closed as the request arrived: nobody has begun to answer.
+    return isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError)) and not isinstance(
+        error, aiohttp.ClientConnectorCertificateError
+    )
+
+
+def describe(error: Exception) -> str:
+    """A sentence for a transport error, without a traceback and never empty."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return f"the host name {error.host!r} is unknown"
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
+            return f"no trusted TLS connection to {error.host}:{error.port}: {error}"
+        case aiohttp.ClientConnectorError():
+            reason = error.os_error.strerror or str(error.os_error)
+            return f"cannot connect to {error.host}:{error.port}: {reason}"
+        case aiohttp.ServerDisconnectedError():
+            return "the provider closed the connection without an answer"
+        case aiohttp.ConnectionTimeoutError():
+            return f"no connection within {CONNECT_SECONDS:g} s"
+        case TimeoutError():
+            return f"the provider was silent for {SILENCE_SECONDS:g} s"
+        case _:
+            return str(error) or type(error).__name__
