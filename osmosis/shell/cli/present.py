@@ -18,7 +18,7 @@ from osmosis import __version__
 from osmosis.pure.canonical import well_formed
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.presentation import neutralise, one_line, shell_line
-from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
 
 Redact = Callable[[str], str]
 
@@ -101,19 +101,21 @@ def scrubbed(result: OperationResult, redact: Redact) -> OperationResult:
 
 
 def scrubbed_block(block: Block, redact: Redact) -> Block:
-    """`block` with every string redacted and on one line."""
+    """`block` with every string redacted, and on one line except in quotes."""
     match block:
         case Table(title, rows):
             return Table(title, tuple((one_line(label), one_line(redact(value))) for label, value in rows))
         case Section(title, lines):
             return Section(title, tuple(one_line(redact(line)) for line in lines))
+        case Quote(title, text):
+            return Quote(title, neutralise(redact(text)))
 
 
 def plain_result(result: OperationResult) -> Iterator[str]:
     """A scrubbed result as plain lines: message, `Label: value` lines, sections, next steps as `label: command`."""
     yield from result.message.splitlines()
     # Tables first, whatever their place in rich output: a long list must not push the numbers out of sight.
-    for block in sorted(result.blocks, key=lambda block: isinstance(block, Section)):
+    for block in sorted(result.blocks, key=lambda block: not isinstance(block, Table)):
         yield from plain_block(block)
     for step in result.next_steps:
         yield f"{step.label}: {shell_line(step.argv)}"
@@ -127,6 +129,9 @@ def plain_block(block: Block) -> Iterator[str]:
         case Section(title, lines):
             yield f"{title}:"
             yield from lines
+        case Quote(title, text):
+            yield f"{title}:"
+            yield from (f"  {line}" for line in text.splitlines())
 
 
 def error_lines(error: OsmosisError, redact: Redact) -> list[str]:

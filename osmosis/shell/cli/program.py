@@ -19,7 +19,7 @@ from cyclopts import App, CycloptsError
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.exit_codes import ExitCode
-from osmosis.shell.cli.modes import UsageError, conflicting_modes, take_mode
+from osmosis.shell.cli.modes import Mode, UsageError, conflicting_modes, take_mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.usage import ROOT, command_path, usage_error
@@ -27,8 +27,8 @@ from osmosis.shell.cli.usage import ROOT, command_path, usage_error
 DEBUG_VARIABLE = "OSMOSIS_DEBUG"
 
 
-def run_program(arguments: list[str]) -> int:
-    """Run one command line in this process and return its exit code."""
+def run_program(arguments: list[str], build: Callable[[Mode], App] = build_app) -> int:
+    """Run one command line of the command tree that `build` gives, in this process, and return its exit code."""
     mode, words = take_mode(arguments)
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     if not debug and not sys.warnoptions:
@@ -38,7 +38,7 @@ def run_program(arguments: list[str]) -> int:
     try:
         if conflict := conflicting_modes(arguments):
             raise conflict
-        result = _run_command(words, output, command.append)
+        result = _run_command(build(mode), words, output, command.append)
     except KeyboardInterrupt:
         output.progress_line("Interrupted.")
         return ExitCode.INTERRUPTED
@@ -51,12 +51,11 @@ def run_program(arguments: list[str]) -> int:
     return _present(result, output) if result is not None else ExitCode.SUCCESS
 
 
-def _run_command(words: list[str], output: Output, entered: Callable[[str], None]) -> OperationResult | None:
+def _run_command(app: App, words: list[str], output: Output, entered: Callable[[str], None]) -> OperationResult | None:
     """Parse and run one command. None if it was a request for help, which is written already.
 
     `entered` learns the path of the command as soon as it is known, for the error envelope.
     """
-    app = build_app(output.mode)
     entered(command_path(app, words))
     try:
         function, bound, injected = app.parse_args(

@@ -26,7 +26,14 @@ class Section(msgspec.Struct, frozen=True, tag=True):
     lines: tuple[str, ...]
 
 
-Block = Table | Section
+class Quote(msgspec.Struct, frozen=True, tag=True):
+    """Text of somebody else, such as the last lines of a child process: shown indented, its lines kept."""
+
+    title: str
+    text: str
+
+
+Block = Table | Section | Quote
 
 
 class OperationResult(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from osmosis.pure.presentation import shell_line
-from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
 from osmosis.shell.cli.stream import SteadyStream
 
 
@@ -47,6 +47,9 @@ def renderables_of_block(block: Block) -> Iterator[RenderableType]:
         case Section(title, lines):
             yield Rule(Text(title, style="bold"), style="dim", align="left")
             yield from map(_prose, lines)
+        case Quote(title, text):
+            yield Text(f"{title}:", style="bold")
+            yield from (Text(f"  {line}") for line in text.splitlines())
 
 
 class RichText:

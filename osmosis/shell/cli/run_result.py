@@ -16,7 +16,7 @@ from osmosis.pure.metrics_file import PassPoint, Summary
 from osmosis.pure.presentation import decimal, duration, joined, percent, relative_path, thousands
 from osmosis.pure.report import FailedRow, PlanSummary, RunReport, RunStatus
 from osmosis.shell.cli.exit_codes import RUN_EXIT_CODES
-from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
 
 OPERATION = "eval.run"
 ROW_LIMIT = 20
@@ -93,6 +93,8 @@ def _blocks(report: RunReport, base: str) -> Iterator[Block]:
             yield Section(title, tuple(_listed(rows, base, index)))
     title = "Results (incomplete)" if report.status in _INCOMPLETE else "Results"
     yield Table(title, tuple((label, value) for label, value in _result_rows(report, base) if value))
+    if report.halt_reason:
+        yield Quote("Stopped by", report.halt_reason)
 
 
 def _listed(rows: Iterable[FailedRow], base: str, index: str) -> Iterator[str]:
@@ -121,7 +123,6 @@ def _result_rows(report: RunReport, base: str) -> Iterator[tuple[str, str]]:
     if report.metrics:
         yield from _metric_rows(msgspec.convert(report.metrics, Summary))
     yield "Duration", duration(report.duration_ms)
-    yield "Stopped By", report.halt_reason or ""
     yield "Output", relative_path(report.output_path, base)
 
 
