@@ -1,0 +1,100 @@
+"""The rollout server: protocol 0.4 over HTTP, as a FastAPI application (rollout_protocol section 7; E20; ruling 23)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+
+from osmosis.pure.protocol import (
+    DEFAULT_POLLING_LEASE_TIMEOUT_SEC,
+    DEFAULT_RESULT_RETENTION_SEC,
+    DEFAULT_RESULT_WAIT_TIMEOUT_SEC,
+    INSTANCE_ID_ENV,
+    POLLING_LEASE_HEADER,
+)
+from osmosis.shell.rollout.backend import ExecutionBackend
+from osmosis.shell.rollout.endpoints import BearerAuth, RolloutEndpoints
+from osmosis.shell.rollout.registry import Limits, RolloutRegistry
+
+__all__ = [
+    "DEFAULT_POLLING_LEASE_TIMEOUT_SEC",
+    "DEFAULT_RESULT_RETENTION_SEC",
+    "DEFAULT_RESULT_WAIT_TIMEOUT_SEC",
+    "POLLING_LEASE_HEADER",
+    "create_rollout_server",
+]
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
+
+
+def create_rollout_server(
+    *,
+    backend: ExecutionBackend,
+    lifespan: Lifespan | None = None,
+    configure_logging: bool = True,
+    result_wait_timeout_sec: float = DEFAULT_RESULT_WAIT_TIMEOUT_SEC,
+    polling_lease_timeout_sec: float = DEFAULT_POLLING_LEASE_TIMEOUT_SEC,
+    result_retention_sec: float = DEFAULT_RESULT_RETENTION_SEC,
+    api_key: str | None = None,
+) -> FastAPI:
+    """An ASGI application that serves rollouts of `backend`. All times are seconds.
+
+    `lifespan` is entered before serving and left after the server's own shutdown. With `api_key` every request needs it as a
+    bearer token. Raises ValueError for times that make no sense and for a blank `api_key`.
+    """
+    _check_times(result_wait_timeout_sec, polling_lease_timeout_sec, result_retention_sec)
+    if api_key is not None and not api_key.strip():
+        raise ValueError("api_key must not be blank; use None for no authentication")
+    if configure_logging:
+        _configure_logging()
+    process_id = str(uuid.uuid4())
+    limits = Limits(result_wait_timeout_sec, polling_lease_timeout_sec, result_retention_sec)
+    registry = RolloutRegistry(backend, limits, process_id=process_id)
+    app = FastAPI(title="Osmosis rollout server", lifespan=_lifespan(registry, lifespan))
+    endpoints = RolloutEndpoints(
+        registry, backend, instance_id=os.environ.get(INSTANCE_ID_ENV) or process_id, process_id=process_id
+    )
+    app.router.routes[:0] = endpoints.routes()
+    if api_key is not None:
+        app.add_middleware(BearerAuth, api_key=api_key)
+    return app
+
+
+def _check_times(wait: float, lease: float, retention: float) -> None:
+    if not math.isfinite(wait) or wait <= 0:
+        raise ValueError("result_wait_timeout_sec must be finite and above 0")
+    if not math.isfinite(lease) or lease <= wait:
+        raise ValueError("polling_lease_timeout_sec must be finite and above result_wait_timeout_sec")
+    if not math.isfinite(retention) or retention < 0:
+        raise ValueError("result_retention_sec must be finite and not negative")
+
+
+def _configure_logging() -> None:
+    root = logging.getLogger()
+    if not root.handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+
+def _lifespan(registry: RolloutRegistry, around: Lifespan | None) -> Lifespan:
+    @asynccontextmanager
+    async def run(app: FastAPI) -> AsyncIterator[Any]:
+        if around is None:
+            try:
+                yield
+            finally:
+                await registry.shutdown()
+            return
+        async with around(app) as state:
+            try:
+                yield state
+            finally:
+                await registry.shutdown()
+
+    return run

@@ -1,0 +1,1 @@
+"""Types that authors of rollouts construct or subclass: pydantic models (ruling 24)."""

@@ -1,0 +1,5 @@
+"""Samples and their messages."""
+
+from osmosis.shell.rollout.types.sample import MessageDict, Messages, RolloutSample
+
+__all__ = ["MessageDict", "Messages", "RolloutSample"]
