@@ -35,8 +35,11 @@ coverage:
     coverage combine --quiet
     coverage report
 
-# Everything that is checked without running the product.
-check: lint types imports purity documents lock-check
+# Everything that is checked without running the product. All checks run, also after one has failed.
+check:
+    @failed=""; \
+    for recipe in lint types imports purity documents lock-check; do just "$recipe" || failed="$failed $recipe"; done; \
+    if [ -n "$failed" ]; then echo "failed:$failed" >&2; exit 1; fi
 
 # Style and likely bugs.
 lint:
