@@ -64,6 +64,7 @@ def test_changed_pins_set_up_again(checkout: Path, name: str):
     assert stamp.exists()
 
 
+@pytest.mark.slow
 def test_without_a_network_it_says_so(checkout: Path):
     """A failed download ends with the step's name and what to do, not a traceback, and leaves no stamp."""
     done = run(checkout, "recipe", **WITHOUT_NETWORK)
