@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 from osmosis.pure.metrics import index_frame, summarize
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, decode_metrics, encode_metrics
 
-FOLDER = Path(__file__).parent / "metrics"
 REWARDS = [1, 1, 0.25, 0.25, 1, 0.25, 0.75, 0.75, 1, 1]
 
 
@@ -49,9 +46,8 @@ def fresh_run() -> bytes:
 
 
 @pytest.mark.parametrize("make", [finished_run, fresh_run])
-def test_bytes(make):
+def test_bytes(golden, make):
     """The file is what it was when it was pinned, byte for byte, and reads back."""
-    golden = FOLDER / f"{make.__name__}.json"
-    assert make() == golden.read_bytes()
-    metrics = decode_metrics(golden.read_bytes(), golden.name)
-    assert encode_metrics(metrics.eval_run, metrics.summary) == golden.read_bytes()
+    golden(f"metrics/{make.__name__}.json", make())
+    metrics = decode_metrics(make(), "metrics.json")
+    assert encode_metrics(metrics.eval_run, metrics.summary) == make()

@@ -151,7 +151,7 @@ def test_context_statistics(values):
     assert stats.p50 == float(statistics.median(map(Fraction, values)))
     below = sorted(values)[int((len(values) - 1) * 0.95)]
     assert below <= Fraction(stats.p95) * (1 + Fraction(1, 2**52))
-    assert stats.p50 <= stats.p95 <= stats.max
+    assert stats.p50 <= stats.p95 <= float(stats.max)
 
 
 @given(st.integers(1, 7), st.data())
