@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from osmosis.pure.presentation import clock, decimal, duration, joined, one_line, percent, thousands
 from osmosis.pure.report import ItemFinished, Progress
 from osmosis.shell.cli.modes import Mode
@@ -86,13 +88,16 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 
 def item_line(finished: ItemFinished, done: int, progress: Progress) -> str:
-    """` 7/60 row 1 run 3 success, reward 1.000, 0.8s · pass 86% · failed 1`: what happened, then where the run stands."""
+    """` 7/60 row 1 run 3 success, reward 1.000, 0.8s · pass 86% · failed 1`: what happened, then where the run stands.
+
+    The error type must be one harmless line already.
+    """
     total = thousands(progress.total)
     label = item_label(finished.item.row_index, finished.source_row_index, finished.item.run_index)
     outcome = [
         f"{label} {finished.status}",
         f"reward {decimal(finished.reward)}" if finished.reward is not None else "",
-        one_line(finished.error_type or ""),
+        finished.error_type or "",
         duration(finished.duration_ms),
     ]
     counts = [f"pass {percent(progress.passed, progress.scored, decimals=0)}", f"failed {thousands(progress.failed)}"]
@@ -109,7 +114,8 @@ class ItemLines:
 
     def item(self, finished: ItemFinished) -> None:
         """Kept until its counts are known."""
-        self._finished.append(finished)
+        reason = one_line(self._output.redact(finished.error_type)) if finished.error_type else None
+        self._finished.append(msgspec.structs.replace(finished, error_type=reason))
 
     def progress(self, progress: Progress) -> None:
         """Write the lines of the items that these counts include."""
@@ -128,7 +134,7 @@ class ItemLines:
             self.progress(self._last)
 
     def _write(self, text: str) -> None:
-        self._output.progress_line(one_line(self._output.redact(text)), emphasis="dim")
+        self._output.progress_line(text, emphasis="dim")
 
 
 class LiveLine:

@@ -129,7 +129,8 @@ def _result_rows(report: RunReport, base: str) -> Iterator[tuple[str, str]]:
 def _work_items(report: RunReport) -> str:
     complete = f"{thousands(report.total_work_items - report.pending)}/{thousands(report.total_work_items)} complete"
     counts = [(report.succeeded, "ok"), (report.failed, "failed")]
-    optional = [(report.skipped, "skipped"), (report.pending, "pending"), (report.resumed, "carried over")]
+    carried_over = 0 if report.status is RunStatus.NOOP else report.resumed
+    optional = [(report.skipped, "skipped"), (report.pending, "pending"), (carried_over, "carried over")]
     shown = counts + [(count, word) for count, word in optional if count]
     return joined([complete, *(f"{thousands(count)} {word}" for count, word in shown)])
 

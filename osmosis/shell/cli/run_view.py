@@ -76,6 +76,13 @@ class TerminalRunView:
             return True
         if not self.interactive:
             raise self._cannot_ask(question)
+        return self._ask(question, default=default)
+
+    def propose(self, question: str) -> bool:
+        """Ask only somebody who can answer and did not already say yes to everything."""
+        return not self._yes and self.interactive and self._ask(question, default=True)
+
+    def _ask(self, question: str, *, default: bool) -> bool:
         while True:
             self._output.question(f"{question} [{'Y/n' if default else 'y/N'}]")
             if (line := self._read_line()) is None:

@@ -44,6 +44,11 @@ class RunView(Protocol):
         """
         ...
 
+    def propose(self, question: str) -> bool:
+        """Offer something that nobody asked for; yes is the default. False, without asking, under `--yes` and where nobody
+        can be asked: a script gets only what it asked for (E19)."""
+        ...
+
     def prompt_secret(self, name: str) -> str | None:
         """Ask for the value of the secret `name` without echoing it. None where nobody can be asked or the answer is empty."""
         ...
