@@ -16,6 +16,7 @@ from osmosis.pure.config import EvalConfig
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.journal import JOURNAL_FORMAT, WorkItem
 from osmosis.pure.protocol import PROTOCOL_VERSION
+from osmosis.pure.selection import RowSelection, parse_rows
 
 MANIFEST_SCHEMA = 1
 DATASET_NORMALIZATION = 1
@@ -73,9 +74,14 @@ class RunInputs(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a run came from, as far as it is known. Never compared."""
+    """Where a run came from, as far as it is known. Never compared.
+
+    `dataset_name` is the config's name for the dataset, `total_dataset_rows` the length of its file: projections show both.
+    """
 
     sdk_version: str
+    dataset_name: str
+    total_dataset_rows: int
     config_branch: str | None = None
     config_commit_sha: str | None = None
     config_path: str | None = None
@@ -201,3 +207,21 @@ def _shown(value: Any) -> str:
 def work_items(selected_rows: int, n: int) -> Iterator[WorkItem]:
     """Every work item in dispatch order: rows as selected, runs of a row together."""
     return (WorkItem(row, run) for row in range(selected_rows) for run in range(n))
+
+
+def planned_rows(manifest: Manifest) -> RowSelection:
+    """The dataset rows that the run evaluates. Raises OsmosisError when the manifest does not say."""
+    try:
+        return _selected(manifest)
+    except (KeyError, TypeError, OsmosisError):
+        raise OsmosisError(
+            f"The manifest of run {manifest.run_name} does not name its dataset rows.",
+            hint="Restore manifest.json, or start over with --fresh (the directory is archived, not deleted).",
+        ) from None
+
+
+def _selected(manifest: Manifest) -> RowSelection:
+    selection = parse_rows(manifest.inputs["dataset"]["selected_source_rows"])
+    if selection is None:
+        raise KeyError("selected_source_rows")
+    return selection

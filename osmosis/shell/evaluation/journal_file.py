@@ -11,20 +11,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
+
 from osmosis.pure.journal import JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
 
 _CHUNK = 1 << 20
 
 
-class JournalReading:
-    """What a journal file holds. `torn` is the length of the incomplete last line, `size` of everything before it."""
+class JournalReading(msgspec.Struct, frozen=True):
+    """What a journal file holds: `records` lines in `size` bytes, behind them a torn last line of `torn` bytes."""
 
-    def __init__(self, history: RunHistory, records: int, size: int, torn: int) -> None:
-        self.history = history
-        self.records = records
-        self.size = size
-        self.torn = torn
+    history: RunHistory
+    records: int = 0
+    size: int = 0
+    torn: int = 0
 
 
 def read_journal(path: Path, total_items: int, *, label: str | None = None) -> JournalReading:

@@ -1,0 +1,10 @@
+"""The wall clock, in the one spelling that every record uses: ISO 8601, UTC, microseconds, `Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> str:
+    """The time now, for example `2026-11-30T12:35:44.521865Z`."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

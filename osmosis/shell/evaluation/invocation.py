@@ -1,0 +1,358 @@
+"""One invocation that has work to do: create the run, start the parts, supervise, finalize.
+
+Parts start in the order in which their failure is cheapest to a person: credentials, the model's answer, the run directory,
+dependencies, bridge, rollout server. A new run that ends before its first dispatch leaves no directory behind (ruling 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from osmosis import __version__
+from osmosis.pure.cassette import Header
+from osmosis.pure.dataset_rows import encode_dataset_rows
+from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.journal import InvocationStarted
+from osmosis.pure.plan import Manifest, new_manifest
+from osmosis.pure.projections import running_summary
+from osmosis.pure.protocol import InitRequest
+from osmosis.pure.providers import Endpoint, resolve
+from osmosis.pure.redaction import Redactor
+from osmosis.pure.report import Closing, RunReport, run_report
+from osmosis.pure.resume import Workload
+from osmosis.pure.secret_forms import secret_values
+from osmosis.pure.supervision_events import Dispatch
+from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
+from osmosis.shell.bridge import Bridge, Recorder, preflight
+from osmosis.shell.evaluation import run_directory
+from osmosis.shell.evaluation.clock import utc_now
+from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
+from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
+from osmosis.shell.evaluation.preparation import Preparation
+from osmosis.shell.evaluation.projection import Projector
+from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
+from osmosis.shell.evaluation.run_directory import RunLock
+from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.session import Session, Tools
+from osmosis.shell.evaluation.view import RunView
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Invocation:
+    """Performs `work` on a run. `manifest` is None for a run that has to be created."""
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        view: RunView,
+        files: FileLayer,
+        manifest: Manifest | None,
+        reading: JournalReading,
+        work: Workload,
+    ) -> None:
+        self._preparation = preparation
+        self._request = preparation.request
+        self._config = preparation.config
+        self._directory = preparation.directory
+        self._view = view
+        self._files = files
+        self._manifest = manifest
+        self._reading = reading
+        self._work = work
+        self._token = secrets.token_hex(16)
+        self._session: Session | None = None
+
+    def perform(self, lock: RunLock) -> RunReport:
+        """Run to the end. The process's environment is as before when this returns or raises."""
+        inherited = dict(os.environ)
+        file = read_secrets_file(self._secrets_path(self._request.secrets_file)) if self._request.secrets_file else ()
+        found = resolve_secrets(self._config.secret_names, file, inherited, self._view.prompt_secret)
+        with placed_in_environment(found.placed):
+            endpoint = resolve(self._config.experiment.model_path, os.environ, replay=self._preparation.cassette is not None)
+            required = {secret.name: secret.value for secret in found.required}
+            other = [secret.value for secret in found.extra] + [endpoint.api_key or ""]
+            known = secret_values([*required.values(), self._token], os.environ, other)
+            self._view.protect(known)
+            rollout_environment = inherited | self._config.env | required
+            return asyncio.run(self._evaluate(lock, endpoint, rollout_environment, Redactor(known)))
+
+    def _secrets_path(self, given: str) -> str:
+        return given if given == STANDARD_INPUT else str(self._request.working_directory / os.path.expanduser(given))
+
+    async def _evaluate(
+        self, lock: RunLock, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
+    ) -> RunReport:
+        with self._interrupts():
+            if self._preparation.cassette is None:
+                self._view.milestone(f"checking model {self._config.experiment.model_path}")
+                await preflight(endpoint, redactor=redactor)
+            with _disk_errors(self._directory.path):
+                lock.identify(utc_now())
+                manifest = self._manifest or self._create(endpoint)
+                self._restore_dataset_rows()
+            try:
+                state = await self._supervise(manifest, endpoint, environment, redactor)
+            except BaseException:
+                if self._manifest is None and not self._dispatched:
+                    run_directory.remove(self._directory)
+                raise
+            return self._conclude(manifest, state)
+
+    @property
+    def _dispatched(self) -> bool:
+        return self._session is not None and self._session.state.began
+
+    # --- The run directory -------------------------------------------------------------------------------------------------
+
+    def _create(self, endpoint: Endpoint) -> Manifest:
+        """Lay out a new run, moving an old one of that name aside first (`--fresh`)."""
+        if self._directory.path.exists() and self._request.fresh:
+            archived = run_directory.archive(self._files, self._directory, datetime.now(UTC))
+            self._view.milestone(f"archived the earlier run as {archived.name}")
+        replaying = self._preparation.cassette is not None
+        provenance = msgspec.structs.replace(self._preparation.provenance, endpoint=None if replaying else endpoint.base_url)
+        manifest = new_manifest(
+            inputs=self._preparation.inputs,
+            provenance=provenance,
+            local_run_id=uuid.uuid4().hex,
+            run_name=self._directory.name,
+            created_at=utc_now(),
+        )
+        rows = encode_dataset_rows(self._preparation.dataset.rows)
+        run_directory.create(self._files, self._directory, manifest, self._preparation.sources, rows)
+        return manifest
+
+    def _restore_dataset_rows(self) -> None:
+        """The same rows give the same bytes, so what is there stays; only a missing or damaged file is written again (E17)."""
+        path = self._directory.dataset_rows
+        data = b"".join(encode_dataset_rows(self._preparation.dataset.rows))
+        if not path.exists() or path.read_bytes() != data:
+            self._files.replace(path, data, step="dataset_rows")
+
+    # --- At work -----------------------------------------------------------------------------------------------------------
+
+    async def _supervise(
+        self, manifest: Manifest, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
+    ) -> State:
+        history = self._reading.history
+        async with AsyncExitStack() as stack:
+            with _disk_errors(self._directory.path):
+                log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
+                projector = Projector(self._files, self._directory, lambda text: _log_warning(log, text))
+                stack.callback(projector.close)
+                state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
+                projector.begin(manifest, history, state.tally)
+                self._log_start(log)
+            await self._prepare_rollout(environment, log)
+            bridge = await self._start_bridge(stack, endpoint, redactor)
+            launch = self._launch(environment)
+            self._view.milestone(f"starting rollout server ({launch.entrypoint})")
+            server = await RolloutProcess.start(launch, log, self._files)
+            stack.push_async_callback(server.stop, 0.0)
+            self._welcome(server)
+            tools = Tools(
+                bridge=bridge,
+                projector=projector,
+                log=log,
+                view=self._view,
+                start_server=lambda: RolloutProcess.start(launch, log, self._files),
+                rollout_request=lambda dispatch: self._rollout_request(bridge, dispatch),
+                write_metrics=lambda tally: projector.write_running(manifest, history, tally),
+                deadline=item_deadline(
+                    self._config.evaluation.agent_workflow_timeout_s, self._config.evaluation.grader_timeout_s
+                ),
+            )
+            self._session = Session(state, tools, server)
+            state = await self._session.run(self._open_journal)
+            self._report_cassette(bridge)
+        return state
+
+    def _assignment(self) -> Assignment:
+        return Assignment(
+            invocation=InvocationStarted(
+                id=uuid.uuid4().hex,
+                at=utc_now(),
+                sdk_version=__version__,
+                retry_failed=self._request.retry_failed,
+                max_in_flight=self._request.max_in_flight,
+            ),
+            workload=self._work,
+            source_rows=tuple(row.source_row_index for row in self._preparation.dataset.rows),
+            total_items=self._preparation.total_items,
+            attempts=self._reading.history.attempts,
+            max_in_flight=self._request.max_in_flight,
+            batch_size=self._config.evaluation.batch_size,
+        )
+
+    def _log_start(self, log: RunLog) -> None:
+        log.write(
+            "INFO",
+            "run",
+            f"{self._work.size} of {self._preparation.total_items} work items to run",
+            {"sdk_version": __version__},
+        )
+        if self._reading.torn:
+            log.write("WARNING", "resume", "dropped an incomplete last record of the journal", {"bytes": self._reading.torn})
+
+    async def _prepare_rollout(self, environment: Mapping[str, str], log: RunLog) -> None:
+        self._view.milestone(f"syncing rollout dependencies ({self._config.experiment.rollout})")
+        await sync_environment(self._preparation.project, environment, log)
+
+    async def _start_bridge(self, stack: AsyncExitStack, endpoint: Endpoint, redactor: Redactor) -> Bridge:
+        record = self._request.record
+        recorder = None
+        if record is not None:
+            header = Header(model=endpoint.model_path, recorded_from=endpoint.base_url, created_at=utc_now())
+            recorder = Recorder(self._request.working_directory / record.expanduser(), header, redactor)
+        bridge = Bridge(
+            endpoint,
+            token=self._token,
+            redactor=redactor,
+            record=recorder,
+            replay=self._preparation.cassette,
+            on_provider_rejected=self._provider_rejected,
+        )
+        stack.push_async_callback(bridge.stop, 0.0)
+        await bridge.start(self._request.listener_port or 0)
+        return bridge
+
+    def _provider_rejected(self, reason: str) -> None:
+        if self._session is not None:
+            self._session.provider_rejected(reason)
+
+    def _launch(self, environment: Mapping[str, str]) -> Launch:
+        return Launch(
+            project=self._preparation.project,
+            entrypoint=self._config.experiment.entrypoint,
+            environment=dict(environment),
+            run_directory=self._directory.path,
+            trials=self._directory.trials,
+            instance_id=uuid.uuid4().hex,
+            created_at=utc_now(),
+            port=self._request.rollout_port,
+        )
+
+    def _welcome(self, server: RolloutProcess) -> None:
+        self._view.milestone(f"rollout server healthy on port {server.port}")
+        if server.sdk_version not in (None, __version__):
+            self._view.warning(
+                "ROLLOUT_SDK_VERSION_MISMATCH",
+                f"the rollout's environment has osmosis-ai {server.sdk_version}, this command is {__version__}",
+            )
+        if server.health.requires_public_url:
+            raise OsmosisError(
+                f"The rollout's sandbox ({server.health.environment or 'remote'}) cannot reach this machine's loopback.",
+                hint="This version serves the model on loopback only; run the rollout with a LocalBackend.",
+            )
+
+    def _rollout_request(self, bridge: Bridge, dispatch: Dispatch) -> InitRequest:
+        row = self._preparation.dataset.rows[dispatch.item.row_index]
+        return InitRequest(
+            initial_messages=row.messages(),
+            label=row.label,
+            metadata=row.metadata,
+            rollout_id=dispatch.rollout_id,
+            chat_completions_url=bridge.chat_completions_url(dispatch.rollout_id),
+            llm_api_key=self._token,
+            grade=True,
+            agent_timeout_sec=self._config.evaluation.agent_workflow_timeout_s,
+            grader_timeout_sec=self._config.evaluation.grader_timeout_s,
+            extra_fields={"row_index": dispatch.item.row_index, "run_index": dispatch.item.run_index},
+        )
+
+    def _open_journal(
+        self, *, on_committed: Callable[[tuple[str, ...]], None], on_failed: Callable[[OSError], None]
+    ) -> JournalWriter:
+        with _disk_errors(self._directory.path):
+            return JournalWriter(
+                self._files, self._directory.journal, self._reading, on_committed=on_committed, on_failed=on_failed
+            )
+
+    def _report_cassette(self, bridge: Bridge) -> None:
+        if missing := bridge.missing:
+            self._view.warning(
+                "CASSETTE_MISS",
+                f"{len(missing)} model calls were not in {self._request.replay}; the first: {missing[0].explanation}",
+            )
+        if bridge.recording_error is not None:
+            self._view.warning("CASSETTE_INCOMPLETE", str(bridge.recording_error))
+
+    # --- Afterwards --------------------------------------------------------------------------------------------------------
+
+    def _conclude(self, manifest: Manifest, state: State) -> RunReport:
+        """Fold what is on disk, write the final projections, and say how it went."""
+        history = read_journal(self._directory.journal, self._preparation.total_items).history
+        reason = state.reason
+        try:
+            summary = Projector(self._files, self._directory, lambda _: None).finalize(manifest, history)
+        except OSError as error:
+            reason = reason or f"the run directory cannot be written: {error.strerror}"
+            tally = begin(self._assignment(), history, self._preparation.inputs.pass_threshold).tally
+            summary = running_summary(tally)
+        return run_report(
+            manifest=manifest,
+            history=history,
+            closing=Closing(state.cursor, state.interrupts > 0, reason),
+            metrics=summary,
+            output_path=str(self._directory.path),
+            trials_path=str(self._directory.trials),
+            workspace_directory=str(self._preparation.workspace),
+        )
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Signals go to the session once it dispatches; before that they cancel what is being prepared."""
+        loop = asyncio.get_running_loop()
+        main = asyncio.current_task()
+        assert main is not None
+        interrupted = False
+
+        def interrupt() -> None:
+            nonlocal interrupted
+            if self._dispatched:
+                assert self._session is not None
+                self._session.interrupt()
+            else:
+                interrupted = True
+                main.cancel()
+
+        for number in _SIGNALS:
+            # Only the main thread may handle signals; anywhere else they are its business.
+            with suppress(RuntimeError, ValueError):
+                loop.add_signal_handler(number, interrupt)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if interrupted:
+                raise KeyboardInterrupt from None
+            raise
+        finally:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+def _log_warning(log: RunLog, text: str) -> None:
+    log.write("WARNING", "artifacts", text)
+
+
+@contextmanager
+def _disk_errors(path: os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OsmosisError(
+            f"The run directory {os.fspath(path)} cannot be written.",
+            problems=[Problem(str(error.filename or path), error.strerror or str(error))],
+            hint="Free some space, check the permissions, or name another place with --output.",
+        ) from None

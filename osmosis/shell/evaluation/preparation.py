@@ -1,0 +1,183 @@
+"""Reads everything that a run depends on, before anything is created: config, dataset, source tree, cassette, git.
+
+Independent inputs are all looked at, so that a person hears of every problem at once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from osmosis import __version__
+from osmosis.pure import cassette as cassettes
+from osmosis.pure.cassette import Cassette
+from osmosis.pure.config import EvalConfig, decode_config
+from osmosis.pure.digest import SourceTree
+from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.names import NAME_COUNT, generate, validate_name
+from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, run_inputs
+from osmosis.pure.selection import parse_rows
+from osmosis.shell.bridge.recorder import load_cassette
+from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
+from osmosis.shell.evaluation.request import RunRequest
+from osmosis.shell.evaluation.run_directory import RunDirectory, refuse_symlink
+from osmosis.shell.evaluation.source_tree import scan_source_tree
+from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, ROLLOUTS_DIRECTORY, git_state, locate_config
+
+_T = TypeVar("_T")
+
+
+class Preparation(msgspec.Struct, frozen=True):
+    """A run's inputs, read and checked. All paths are absolute."""
+
+    request: RunRequest
+    workspace: Path
+    config: EvalConfig
+    project: Path
+    dataset: LoadedDataset
+    sources: SourceTree
+    cassette: Cassette | None
+    inputs: RunInputs
+    provenance: Provenance
+    directory: RunDirectory
+
+    @property
+    def total_items(self) -> int:
+        """How many work items the run has."""
+        return len(self.dataset.rows) * self.config.evaluation.n
+
+
+def prepare(request: RunRequest) -> Preparation:
+    """Read and check every input of `request`. Raises OsmosisError with all problems that were found; creates nothing."""
+    workspace, config_path = locate_config(request.config_path, request.working_directory)
+    label = _relative(config_path, request.working_directory)
+    config = decode_config(config_path.read_bytes(), label)
+    project = workspace / ROLLOUTS_DIRECTORY / config.experiment.rollout
+    output_root = _output_root(request, workspace)
+
+    checks = _Checks()
+    name = checks.run(lambda: validate_name(request.name) if request.name else _unused_name(output_root))
+    dataset = checks.run(lambda: _read_dataset(request, config))
+    sources = checks.run(lambda: _scan(project, config.experiment.entrypoint, output_root, label))
+    replay = request.working_directory / request.replay.expanduser() if request.replay else None
+    cassette = checks.run(lambda: load_cassette(replay)) if replay else None
+    checks.run(lambda: _check_record_target(request))
+    checks.raise_problems()
+    assert name is not None
+    assert dataset is not None
+    assert sources is not None
+
+    directory = RunDirectory(output_root, name)
+    refuse_symlink(directory)
+    identity = DatasetIdentity(dataset.sha256, str(dataset.selected), dataset.fingerprint)
+    return Preparation(
+        request=request,
+        workspace=workspace,
+        config=config,
+        project=project,
+        dataset=dataset,
+        sources=sources,
+        cassette=cassette,
+        inputs=run_inputs(config, identity, sources.digest, cassettes.fingerprint(cassette) if cassette else None),
+        provenance=_provenance(config, config_path, workspace, dataset),
+        directory=directory,
+    )
+
+
+class _Checks:
+    """Runs independent checks and raises what they raised as one error."""
+
+    def __init__(self) -> None:
+        self._errors: list[OsmosisError] = []
+
+    def run(self, check: Callable[[], _T]) -> _T | None:
+        try:
+            return check()
+        except OsmosisError as error:
+            self._errors.append(error)
+            return None
+
+    def raise_problems(self) -> None:
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            problems = [problem for error in self._errors for problem in (Problem("", error.message), *error.problems)]
+            hints = dict.fromkeys(error.hint for error in self._errors if error.hint)
+            raise OsmosisError(
+                f"{len(self._errors)} inputs of this run need attention.", problems=problems, hint="\n".join(hints) or None
+            )
+
+
+def _relative(path: Path, base: Path) -> str:
+    return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)
+
+
+def _output_root(request: RunRequest, workspace: Path) -> Path:
+    if request.output is None:
+        return workspace / DEFAULT_OUTPUT
+    return (request.working_directory / request.output.expanduser()).resolve()
+
+
+def _unused_name(output_root: Path) -> str:
+    names = (generate(secrets.randbelow(NAME_COUNT)) for _ in range(100))
+    name = next((name for name in names if not (output_root / name).exists()), None)
+    if name is None:
+        raise OsmosisError("No unused run name was found in 100 tries.", hint="Name the run with --name.")
+    return name
+
+
+def _read_dataset(request: RunRequest, config: EvalConfig) -> LoadedDataset:
+    if request.dataset_file is None:
+        raise OsmosisError(
+            f"The dataset {config.experiment.dataset!r} lies on a platform, which this version cannot reach.",
+            hint="Name a local file with --dataset-file PATH.",
+        )
+    rows = parse_rows(request.rows) if request.rows else None
+    path = request.working_directory / request.dataset_file.expanduser()
+    loaded = read_dataset(path, rows=rows, limit=config.evaluation.limit)
+    return msgspec.structs.replace(loaded, label=str(request.dataset_file))
+
+
+def _scan(project: Path, entrypoint: str, output_root: Path, label: str) -> SourceTree:
+    tree = scan_source_tree(project, output_root)
+    missing = [name for name in (entrypoint, "pyproject.toml") if not (project / name).is_file()]
+    if missing:
+        raise OsmosisError(
+            f"The rollout {project.name} is incomplete.",
+            code=ErrorCode.NOT_FOUND,
+            problems=[Problem(str(project / name), "no such file") for name in missing],
+            hint=f"A rollout has an entrypoint (named in {label}) and a pyproject.toml with its dependencies.",
+        )
+    return tree
+
+
+def _check_record_target(request: RunRequest) -> None:
+    if request.record is None:
+        return
+    target = request.working_directory / request.record.expanduser()
+    if target.is_dir() or not target.parent.is_dir():
+        raise OsmosisError(
+            f"A cassette cannot be recorded to {request.record}.",
+            problems=[Problem(str(target), "is a directory" if target.is_dir() else "its directory does not exist")],
+            hint="Name a file in a directory that exists.",
+        )
+
+
+def _provenance(config: EvalConfig, config_path: Path, workspace: Path, dataset: LoadedDataset) -> Provenance:
+    git = git_state(workspace)
+    return Provenance(
+        sdk_version=__version__,
+        dataset_name=config.experiment.dataset,
+        total_dataset_rows=dataset.total_rows,
+        config_branch=config.experiment.branch,
+        config_commit_sha=config.experiment.commit_sha,
+        config_path=config_path.relative_to(workspace).as_posix(),
+        advanced=config.advanced or None,
+        git_head=git.head,
+        git_branch=git.branch,
+        git_dirty=git.dirty,
+    )

@@ -1,0 +1,159 @@
+"""Writes what follows from the journal: index, summary, progress, metrics, and copies of trajectories and artifacts.
+
+Nothing here is authority. While a run is going on, one finished item costs one appended line and its own files, however long
+the run is; at the end everything is written once, sorted and atomically (ruling 2). Every file can be rebuilt from the
+manifest, the journal and `rollout_trials/` at any time, byte for byte (ruling 1).
+"""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from osmosis.pure.artifacts import RESERVED_PATHS, ArtifactEntry, EntryKind, publication_problem
+from osmosis.pure.canonical import pretty_json
+from osmosis.pure.index import TRAJECTORY_FILENAME, IndexRow, encode_index, encode_index_line, index_row
+from osmosis.pure.journal import Result, RunHistory, WorkItem
+from osmosis.pure.metrics_file import Summary, encode_metrics
+from osmosis.pure.plan import Manifest
+from osmosis.pure.projections import eval_run_info, progress_file, running_summary
+from osmosis.pure.tally import Tally
+from osmosis.pure.trajectory import trajectory_facts
+from osmosis.pure.usage import TrajectoryUsage
+from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.run_directory import RunDirectory
+
+_MAX_TRAJECTORY_BYTES = 256 << 20
+
+
+class Projector:
+    """Projects one run. Called from one thread at a time. `warn` hears of artifacts that are left out, never of errors."""
+
+    def __init__(self, files: FileLayer, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+        self._files = files
+        self._directory = directory
+        self._warn = warn
+        self._rows: dict[WorkItem, IndexRow] = {}
+        self._index: int | None = None
+
+    def publish(self, result: Result) -> IndexRow:
+        """Copy a fresh result's files and append its line to the index."""
+        row = self._project(result, resumed=False)
+        if self._index is None:
+            self._index = self._files.open_append(self._directory.index, step="index.create")
+        self._files.write(self._index, encode_index_line(row), step="index.append")
+        return row
+
+    def begin(self, manifest: Manifest, history: RunHistory, tally: Tally) -> None:
+        """Write what is known before the first dispatch: the plan's size, and metrics that say `running`."""
+        self._write(self._directory.progress, _encode_progress(manifest))
+        self.write_running(manifest, history, tally)
+
+    def write_running(self, manifest: Manifest, history: RunHistory, tally: Tally) -> None:
+        """Refresh `metrics.json` with the counts so far; the cost does not depend on them."""
+        run = eval_run_info(manifest, history, running=True)
+        self._write(self._directory.metrics, encode_metrics(run, running_summary(tally)))
+
+    def finalize(self, manifest: Manifest, history: RunHistory) -> Summary:
+        """Write every projection of the whole run. `metrics.json` comes last and vouches for the rest."""
+        from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415 - polars takes long to import
+
+        self.close()
+        rows = [self._final_row(result, history.resumed(item)) for item, result in history.results.items()]
+        index = encode_index(rows)
+        summary = summarize(index_frame(rows), manifest.inputs["pass_threshold"])
+        for path, data in (
+            (self._directory.index, index),
+            (self._directory.summary, index),
+            (self._directory.progress, _encode_progress(manifest)),
+            (self._directory.metrics, encode_metrics(eval_run_info(manifest, history, running=False), summary)),
+        ):
+            self._write(path, data)
+        return summary
+
+    def close(self) -> None:
+        """Stop appending to the index."""
+        if self._index is not None:
+            self._files.close(self._index)
+            self._index = None
+
+    def _final_row(self, result: Result, resumed: bool) -> IndexRow:
+        row = self._rows.get(result.item)
+        if row is None or row.rollout_id != result.rollout_id:
+            return self._project(result, resumed=resumed)
+        return msgspec.structs.replace(row, resumed=resumed)
+
+    def _project(self, result: Result, *, resumed: bool) -> IndexRow:
+        stem = f"row_{result.item.row_index}_run_{result.item.run_index}"
+        trial = self._directory.trial(result.rollout_id)
+        row = index_row(result, self._project_trajectory(trial, stem), resumed=resumed)
+        self._project_artifacts(trial / "artifacts", self._directory.path / "artifacts" / stem)
+        self._rows[result.item] = row
+        return row
+
+    def _project_trajectory(self, trial: Path, stem: str) -> TrajectoryUsage | None:
+        """Copy the trial's trajectory if it parses and names this rollout; else remove what an earlier attempt left there."""
+        target = self._directory.path / "trajectories" / f"{stem}.json"
+        data = _read_regular(trial / TRAJECTORY_FILENAME)
+        facts = trajectory_facts(data) if data is not None else None
+        if data is None or facts is None or facts.rollout_id != trial.name:
+            target.unlink(missing_ok=True)
+            return None
+        self._write(target, data)
+        return facts.usage
+
+    def _project_artifacts(self, source: Path, target: Path) -> None:
+        wanted = dict(self._publishable(source))
+        if target.exists():
+            self._remove_stale(target, wanted)
+        for relative, path in wanted.items():
+            data = _read_regular(path)
+            if data is not None:
+                self._write(target / relative, data)
+
+    def _remove_stale(self, target: Path, wanted: dict[str, Path]) -> None:
+        present = {path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir()}
+        if present - wanted.keys():
+            shutil.rmtree(target)
+
+    def _publishable(self, source: Path) -> Iterator[tuple[str, Path]]:
+        if source.is_symlink() or not source.is_dir():
+            return
+        for path in sorted(source.rglob("*")):
+            entry = ArtifactEntry(path.relative_to(source).as_posix(), _kind(path.lstat().st_mode))
+            problem = publication_problem(entry)
+            if problem is None and entry.kind is EntryKind.FILE:
+                yield entry.path, path
+            elif problem is not None and entry.path not in RESERVED_PATHS:
+                self._warn(f"artifact {entry.path!a} of rollout {source.parent.name} is left out: {problem}")
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write a projection unless it already has these bytes: rebuilding what is right changes nothing."""
+        if _read_regular(path) != data:
+            self._files.replace(path, data, step=path.name if path.parent == self._directory.path else path.parent.name)
+
+
+def _encode_progress(manifest: Manifest) -> bytes:
+    return pretty_json(msgspec.to_builtins(progress_file(manifest)))
+
+
+def _kind(mode: int) -> EntryKind:
+    return _KINDS.get(stat.S_IFMT(mode), EntryKind.SPECIAL)
+
+
+_KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.SYMLINK}
+
+
+def _read_regular(path: Path) -> bytes | None:
+    """The bytes of a regular file that is not too large; None for anything else, symbolic links above all."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_TRAJECTORY_BYTES:
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None

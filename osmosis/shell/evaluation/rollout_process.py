@@ -1,0 +1,304 @@
+"""The rollout server as a child process: environment, start, health, exit and stop (E20, E24; `rollout_protocol.md` 16).
+
+It runs through `uv` in the rollout's own environment, in a process group of its own, with its output in `logs.txt`. Ownership
+is proven both ways: the server's health report must carry the random instance id it was given, and `server.json` records pid
+and start time, so that a later start can stop what a killed supervisor left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.protocol import (
+    ARTIFACT_ROOT_ENV,
+    INSTANCE_ID_ENV,
+    INSTANCE_ID_HEADER,
+    LIFELINE_ENV,
+    PORT_ENV,
+    SDK_VERSION_HEADER,
+    Health,
+    RemoteProtocolError,
+    decode_health,
+)
+from osmosis.shell.evaluation import server_bootstrap
+from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.orphans import SERVER_RECORD
+from osmosis.shell.evaluation.process_identity import ProcessRecord, group_alive, signal_group, start_token
+from osmosis.shell.evaluation.run_log import ChildOutput, RunLog
+
+HEALTH_TIMEOUT = 90.0
+HEALTH_INTERVAL = 0.05
+HEALTH_REQUEST_TIMEOUT = 5.0
+_PORT_TRIES = 2
+_LAST_LINES_TIMEOUT = 1.0
+_CHUNK = 1 << 16
+_UNAUTHORISED = frozenset({401, 403})
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """How to start a rollout server. `environment` is complete but for the variables that are ours to set."""
+
+    project: Path
+    entrypoint: str
+    environment: dict[str, str]
+    run_directory: Path
+    trials: Path
+    instance_id: str
+    created_at: str
+    port: int | None = None
+
+
+def find_uv() -> str:
+    """The `uv` beside this interpreter, else the one on the PATH. Raises OsmosisError when there is none."""
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise OsmosisError("uv was not found.", hint='Install it with: pip install "osmosis-ai[eval]"')
+    return found
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without what would make `uv` use our virtual environment for the rollout."""
+    return {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
+
+
+async def sync_environment(project: Path, environment: Mapping[str, str], log: RunLog) -> None:
+    """`uv sync` the rollout's environment. Raises OsmosisError that quotes its last lines."""
+    process = await asyncio.create_subprocess_exec(
+        find_uv(),
+        "sync",
+        "--project",
+        str(project),
+        cwd=project,
+        env=child_environment(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output = await _tee(process, log.child("deps"))
+        code = await process.wait()
+    except BaseException:
+        signal_group(process.pid, signal.SIGKILL)
+        raise
+    if code != 0:
+        raise OsmosisError(
+            f"uv sync failed in {project} (exit code {code}).",
+            problems=_quoted(output),
+            hint="Mend the rollout's pyproject.toml, or run the same command there by hand: uv sync",
+        )
+
+
+async def _tee(process: asyncio.subprocess.Process, output: ChildOutput) -> ChildOutput:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(_CHUNK):
+        output.feed(chunk)
+    output.close()
+    return output
+
+
+def _quoted(output: ChildOutput) -> list[Problem]:
+    return [Problem("", line) for line in output.last_lines]
+
+
+class RolloutProcess:
+    """A started rollout server. `start` returns once it is healthy."""
+
+    def __init__(
+        self, launch: Launch, process: asyncio.subprocess.Process, port: int, lifeline: int, log: RunLog, files: FileLayer
+    ) -> None:
+        self.port = port
+        self.health = Health()
+        self.sdk_version: str | None = None
+        self._launch = launch
+        self._process = process
+        self._files = files
+        self._lifeline = lifeline
+        self._output = log.child("rollout-server")
+        self._reader = asyncio.create_task(_tee(process, self._output))
+        self._exit = asyncio.create_task(self._wait())
+        self._kill_at: float | None = None
+        self._stopping = False
+
+    @property
+    def url(self) -> str:
+        """Where the server answers, without a trailing slash."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @classmethod
+    async def start(cls, launch: Launch, log: RunLog, files: FileLayer) -> RolloutProcess:
+        """Start the server and wait until it is healthy. A port that somebody else took first is tried once more.
+
+        Raises OsmosisError that quotes the server's last lines; nothing is left running.
+        """
+        for attempt in range(_PORT_TRIES):
+            server = await cls._spawn(launch, launch.port or _free_port(), log, files)
+            try:
+                await server._become_healthy()
+            except _PortTaken as taken:
+                await server.stop(0.0)
+                if launch.port or attempt == _PORT_TRIES - 1:
+                    raise OsmosisError(
+                        f"Another process is already listening on port {taken.port}.",
+                        hint="Stop it, or name a free port with --rollout-port.",
+                    ) from None
+            except BaseException:
+                await server.stop(0.0)
+                raise
+            else:
+                return server
+        raise AssertionError("unreachable")
+
+    @classmethod
+    async def _spawn(cls, launch: Launch, port: int, log: RunLog, files: FileLayer) -> RolloutProcess:
+        lifeline, ours = os.pipe()
+        environment = child_environment(launch.environment) | {
+            PORT_ENV: str(port),
+            ARTIFACT_ROOT_ENV: str(launch.trials),
+            INSTANCE_ID_ENV: launch.instance_id,
+            LIFELINE_ENV: str(lifeline),
+            "PYTHONUNBUFFERED": "1",
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                find_uv(),
+                "run",
+                "--no-sync",
+                "--project",
+                str(launch.project),
+                str(Path(server_bootstrap.__file__)),
+                str(launch.project / launch.entrypoint),
+                cwd=launch.project,
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lifeline,),
+            )
+        finally:
+            os.close(lifeline)
+        record = ProcessRecord(
+            process.pid, process.pid, start_token(process.pid) or "", launch.instance_id, port, launch.created_at
+        )
+        files.replace(launch.run_directory / SERVER_RECORD, msgspec.json.encode(record), step="server_record")
+        return cls(launch, process, port, ours, log, files)
+
+    async def _wait(self) -> int:
+        code = await self._process.wait()
+        # A process that the server left behind may hold its output open; the last lines are not worth waiting for that.
+        await asyncio.wait({self._reader}, timeout=_LAST_LINES_TIMEOUT)
+        return code
+
+    async def _become_healthy(self) -> None:
+        deadline = time.monotonic() + HEALTH_TIMEOUT
+        timeout = aiohttp.ClientTimeout(total=HEALTH_REQUEST_TIMEOUT)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while not await self._healthy(session):
+                if self._exit.done():
+                    raise OsmosisError(
+                        f"The rollout server ended before it was ready ({_exit_text(self._exit.result())}).",
+                        problems=_quoted(self._output),
+                        hint=f"Look at {self._launch.project / self._launch.entrypoint} and its dependencies.",
+                    )
+                if time.monotonic() > deadline:
+                    raise OsmosisError(
+                        f"The rollout server did not become healthy within {HEALTH_TIMEOUT:.0f} s.",
+                        problems=_quoted(self._output),
+                        hint=f"It must serve /health on the port in ${PORT_ENV}.",
+                    )
+                await asyncio.wait({self._exit}, timeout=HEALTH_INTERVAL)
+
+    async def _healthy(self, session: aiohttp.ClientSession) -> bool:
+        try:
+            async with session.get(f"{self.url}/health") as response:
+                if response.status in _UNAUTHORISED:
+                    raise OsmosisError(
+                        f"The rollout server asks for credentials (status {response.status}), and a local run has none.",
+                        hint="Leave api_key out of create_rollout_server for local runs.",
+                    )
+                if response.status >= 400:
+                    return False
+                health = decode_health(await response.read())
+                headers = response.headers
+        except (aiohttp.ClientError, TimeoutError, RemoteProtocolError, OSError):
+            return False
+        if headers.get(INSTANCE_ID_HEADER, health.instance_id) != self._launch.instance_id:
+            raise _PortTaken(self.port)
+        self.health = health
+        self.sdk_version = headers.get(SDK_VERSION_HEADER)
+        return True
+
+    def on_exit(self, callback: Callable[[str], None]) -> None:
+        """Call back with a sentence that quotes the last lines when the server exits without having been asked to."""
+
+        def report(_: asyncio.Task[int]) -> None:
+            if not self._stopping:
+                lines = "; ".join(self._output.last_lines[-3:])
+                callback(f"the rollout server exited ({_exit_text(self._exit.result())})" + (f": {lines}" if lines else ""))
+
+        self._exit.add_done_callback(report)
+
+    async def exited_within(self, seconds: float) -> bool:
+        """Whether the server has exited, waiting up to `seconds` to see it."""
+        await asyncio.wait({self._exit}, timeout=seconds)
+        return self._exit.done()
+
+    async def stop(self, grace: float) -> None:
+        """SIGTERM to the whole group, SIGKILL after `grace` seconds. Called again, it can only shorten the wait."""
+        self._stopping = True
+        kill_at = time.monotonic() + grace
+        if self._kill_at is None or kill_at < self._kill_at:
+            self._kill_at = kill_at
+            if not self._exit.done():
+                signal_group(self._process.pid, signal.SIGTERM)
+        while not self._exit.done() and (left := self._kill_at - time.monotonic()) > 0:
+            await asyncio.wait({self._exit}, timeout=min(left, 0.1))
+        self.kill()
+        await self._exit
+        self._close_lifeline()
+        (self._launch.run_directory / SERVER_RECORD).unlink(missing_ok=True)
+
+    def _close_lifeline(self) -> None:
+        """Until this is closed, which the end of this process does too, the server knows that somebody is there."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def kill(self) -> None:
+        """SIGKILL to what is left of the group, now."""
+        self._stopping = True
+        if group_alive(self._process.pid):
+            signal_group(self._process.pid, signal.SIGKILL)
+
+
+class _PortTaken(Exception):
+    """Somebody else answers on the port."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.port = port
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _exit_text(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
