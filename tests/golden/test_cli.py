@@ -15,7 +15,7 @@ from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.rich_text import RichText
 from osmosis.shell.cli.run_result import plan_table, run_result
-from tests.strategies.cli import INVOCATION, PLAN, REPORTS, WORKSPACE
+from tests.strategies.cli_reports import INVOCATION, PLAN, REPORTS, WORKSPACE
 
 SECRET = "sk-live-0123456789"
 WIDTHS = (40, 80, 120)

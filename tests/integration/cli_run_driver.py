@@ -20,7 +20,7 @@ from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.run_result import run_result
 from osmosis.shell.cli.run_view import TerminalRunView
-from tests.strategies.cli import INVOCATION, PLAN, REPORTS, WORKSPACE
+from tests.strategies.cli_reports import INVOCATION, PLAN, REPORTS, WORKSPACE
 
 
 def counts(done: int, total: int) -> Progress:

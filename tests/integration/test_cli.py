@@ -8,58 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
-from cyclopts import App
 
 from osmosis import __version__
-from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.main import main
 from osmosis.shell.cli.modes import Mode
-from osmosis.shell.cli.program import run_program
-from osmosis.shell.cli.result import OperationResult
-
-SECRET = "sk-test-0123456789abcdef"
+from tests.integration.cli_endings import SECRET
+from tests.integration.cli_endings import main as endings
 
 
 def osmosis(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `osmosis` as a process of its own."""
     command = [sys.executable, "-m", "osmosis.shell.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-class Nothing(msgspec.Struct, frozen=True):
-    """An empty resource."""
-
-
-def tree(_mode: Mode) -> App:
-    """A command tree whose commands end in every way a command can end."""
-    app = App(name="osmosis", help_format="plaintext")
-    end = App(name="end")
-    app.command(end)
-
-    @end.command
-    def well() -> OperationResult:
-        return OperationResult("end.well", "success", Nothing(), f"all is well with {SECRET}")
-
-    @end.command
-    def badly() -> OperationResult:
-        raise OsmosisError(f"no such thing as {SECRET}", code=ErrorCode.NOT_FOUND, hint=f"try without {SECRET}")
-
-    @end.command
-    def by_defect() -> OperationResult:
-        raise ZeroDivisionError(f"divided {SECRET}\nby zero")
-
-    @end.command
-    def by_interrupt() -> OperationResult:
-        raise KeyboardInterrupt
-
-    @end.command
-    def silently() -> None:
-        return None
-
-    return app
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +113,7 @@ def test_no_ending_shows_a_secret_or_a_stray_line(
 ) -> None:
     """However a command ends, in every mode: the right exit code, no secret, and standard output for results alone."""
     monkeypatch.setenv("OSMOSIS_DEBUG", debug)
-    assert run_program(["end", ending, *mode], tree) == code
+    assert endings(["end", ending, *mode]) == code
     out, err = capsys.readouterr()
     assert SECRET not in out + err
     assert bool(out) == (ending == "well")
@@ -166,7 +128,7 @@ def test_no_ending_shows_a_secret_or_a_stray_line(
 
 def test_a_defect_says_what_it_was_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     """The name of the exception, the way to a traceback, and no traceback."""
-    assert run_program(["end", "by-defect", "--json"], tree) == 1
+    assert endings(["end", "by-defect", "--json"]) == 1
     envelope = json.loads(capsys.readouterr().err)
     assert envelope["command"] == "end by-defect"
     assert envelope["error"]["details"] == {"exception_type": "ZeroDivisionError"}
@@ -180,9 +142,7 @@ CLOSED_STREAMS = [([1], 0), ([2], 0), ([1, 2], 0), ([0, 1, 2], 0)]
 @pytest.mark.parametrize(("closed", "code"), CLOSED_STREAMS)
 def test_closed_streams_are_survived(closed: list[int], code: int) -> None:
     """Started with standard streams closed, the command still does its work and exits as usual."""
-    program = (
-        "from tests.integration.test_cli import run_program, tree; import sys; sys.exit(run_program(['end', 'well'], tree))"
-    )
+    program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     close = "; ".join(f"os.close({descriptor})" for descriptor in closed)
     outer = f"import os, sys; {close}; os.execv(sys.executable, [sys.executable, '-c', {program!r}])"
     result = subprocess.run([sys.executable, "-c", outer], capture_output=True, text=True, timeout=60, check=False)
@@ -194,9 +154,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     """`osmosis ... | head -0`: no traceback, no message, and the exit code of the command."""
     read, write = os.pipe()
     os.close(read)
-    program = (
-        "from tests.integration.test_cli import run_program, tree; import sys; sys.exit(run_program(['end', 'well'], tree))"
-    )
+    program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     result = subprocess.run(
         [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False
     )
@@ -206,9 +164,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
 
 def test_a_result_that_cannot_be_written_is_an_error() -> None:
     """A full disk behind standard output: the loss is told, and the exit code is not 0."""
-    program = (
-        "from tests.integration.test_cli import run_program, tree; import sys; sys.exit(run_program(['end', 'well'], tree))"
-    )
+    program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
             [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False

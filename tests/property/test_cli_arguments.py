@@ -11,7 +11,8 @@ from osmosis.shell.cli.exit_codes import RUN_EXIT_CODES
 from osmosis.shell.cli.invocation import Invocation, eval_run_argv, next_steps
 from osmosis.shell.cli.modes import Mode, conflicting_modes, take_mode
 from osmosis.shell.evaluation.request import RunRequest
-from tests.strategies.cli import INVOCATION, REPORTS, invocations
+from tests.strategies.cli import invocations
+from tests.strategies.cli_reports import INVOCATION, REPORTS
 
 APP = build_app(Mode.PLAIN)
 
