@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 import xxhash
 
-from osmosis.pure.canonical import canonical_json, decode_json, lines, strip_byte_order_mark, well_formed
+from osmosis.pure.canonical import canonical_json, lines, strip_byte_order_mark, well_formed
 from osmosis.pure.completion import Redactor
 from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.nesting import decode_shallow
 from osmosis.pure.usage import CallUsage
 
 CASSETTE_FORMAT = 1
@@ -94,7 +95,7 @@ class CassetteTail(msgspec.Struct, frozen=True):
 
 def _body_value(body: bytes) -> Any:
     try:
-        value = decode_json(body)
+        value = decode_shallow(body)
     except ValueError:
         return body.decode("utf-8", "replace")
     # A string stands for a body that is no JSON, so a JSON string keeps its quotes.
@@ -105,7 +106,7 @@ def _event_value(raw: bytes) -> Any:
     text = raw.decode("utf-8", "replace")
     if "\n" not in text and text.startswith("data:"):
         try:
-            value = decode_json(text[5:])
+            value = decode_shallow(text[5:])
         except ValueError:
             return text
         return value if isinstance(value, dict) else text
@@ -257,7 +258,7 @@ def _decode_call(line: bytes) -> RecordedCall:
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    value = decode_json(line)
+    value = decode_shallow(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value

@@ -21,6 +21,8 @@ MESSAGE_LIMIT = 1000
 KEY_REJECTED = (401, 403)
 """Statuses by which a provider says that the key is wrong or may not do this."""
 
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
+
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -63,7 +65,7 @@ def read_completion(status: int, body: bytes, retry_after: str | None = None) ->
         return provider_error(status, body.decode("utf-8", "replace"), retry_after)
     try:
         members = {name: bytes(value) for name, value in _raw_object.decode(body).items()}
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except _UNREADABLE:
         return ProviderError(BAD_GATEWAY, f"the provider's answer is not a JSON object: {_excerpt(body)}", status)
     if "choices" not in members:
         if members.get("error", b"null") != b"null":

@@ -17,6 +17,8 @@ from osmosis.pure.request_policy import join_object
 from osmosis.pure.usage import CallUsage, read_usage
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
+_UNREADABLE = (msgspec.DecodeError, RecursionError)
+
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -63,7 +65,7 @@ def read_event(raw: bytes) -> StreamEvent:
         return StreamEvent(raw, terminal=True)
     try:
         members = {name: bytes(value) for name, value in _raw_object.decode(payload).items()}
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except _UNREADABLE:
         return StreamEvent(raw)
     return StreamEvent(
         raw,
@@ -90,7 +92,7 @@ def decode_member(members: dict[str, bytes], name: str) -> Any:
     """The decoded value of one member; None when it is missing or not JSON."""
     try:
         return msgspec.json.decode(members.get(name, b"null"))
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except _UNREADABLE:
         return None
 
 
@@ -102,5 +104,5 @@ def _payload(raw: bytes) -> bytes | None:
 def _finished(choices: bytes) -> bool:
     try:
         return any(choice.finish_reason is not None for choice in _choices.decode(choices))
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except _UNREADABLE:
         return False

@@ -22,9 +22,10 @@ from typing import Any
 
 import msgspec
 
-from osmosis.pure.canonical import DuplicateKeyError, decode_json
+from osmosis.pure.canonical import DuplicateKeyError
 from osmosis.pure.control_fields import CONTROL_FIELDS, CONTROL_PREFIXES
 from osmosis.pure.errors import Problem
+from osmosis.pure.nesting import decode_shallow
 
 ENVELOPE_FIELDS = ("model", "messages", "stream", "stream_options", "n")
 """Fields that the bridge itself reads. They have one place, the top level (ruling 17)."""
@@ -92,7 +93,7 @@ def shape_request(
     echoes when the client named no model. Raises InvalidBody when `body` is not a JSON object (RFC 8259).
     """
     try:
-        fields = decode_json(body)
+        fields = decode_shallow(body)
     except DuplicateKeyError as error:
         return Refusal((Problem("", f"the request is ambiguous: {error}"),))
     except ValueError as error:
