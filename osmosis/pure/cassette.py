@@ -106,7 +106,7 @@ def _event_value(raw: bytes) -> Any:
     text = raw.decode("utf-8", "replace")
     if "\n" not in text and text.startswith("data:"):
         try:
-            value = decode_shallow(text[5:])
+            value = decode_shallow(text[5:].encode())
         except ValueError:
             return text
         return value if isinstance(value, dict) else text

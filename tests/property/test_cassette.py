@@ -148,7 +148,7 @@ def test_a_call_is_found_by_its_key_or_explained(cassette, call):
         assert f"row {call.key.row}, run {call.key.run}" in missing.explanation
 
 
-def recorded(row: int = 0, run: int = 0, ordinal: int = 0, **request: object) -> RecordedCall:
+def recorded(request: dict[str, object], row: int = 0, run: int = 0, ordinal: int = 0) -> RecordedCall:
     """A recorded call with that request."""
     return RecordedCall.of(CallKey(row, run, request_digest(request), ordinal), request, status=200, body=b"{}")
 
@@ -163,8 +163,10 @@ def explain(asked: dict[str, object], *calls: RecordedCall, row: int = 0, run: i
 
 def test_a_missing_request_says_what_differs():
     """The closest recorded request of that rollout is compared: path, recorded value, asked value, and no agreement."""
-    near = recorded(model="m", temperature=0, messages=[{"role": "user", "content": "2+2?"}, {"role": "tool", "content": "4"}])
-    far = recorded(model="other", messages=[])
+    near = recorded(
+        {"model": "m", "temperature": 0, "messages": [{"role": "user", "content": "2+2?"}, {"role": "tool", "content": "4"}]}
+    )
+    far = recorded({"model": "other", "messages": []})
     asked = {
         "model": "m",
         "temperature": 0,
@@ -188,12 +190,12 @@ def test_a_missing_request_says_what_differs():
 )
 def test_differences_are_exact(old, new, expected):
     """Absent, null, types and the place deep inside a long text are told apart."""
-    assert expected in explain(new, recorded(0, 0, 0, **old))
+    assert expected in explain(new, recorded(old))
 
 
 def test_other_reasons_are_named():
     """A row or run that was never recorded, and a request asked more often than recorded, are said to be so."""
-    call = recorded(row=3, run=1, model="m")
+    call = recorded({"model": "m"}, row=3, run=1)
     assert "nothing of that row" in explain({"model": "m"}, call, row=4, run=1)
     assert "only of its run(s) 1" in explain({"model": "m"}, call, row=3, run=0)
     assert "1 time(s), and it was asked 2 times" in explain({"model": "m"}, call, row=3, run=1, ordinal=1)
@@ -201,9 +203,7 @@ def test_other_reasons_are_named():
 
 def test_long_differences_are_bounded():
     """A request that differs everywhere is explained in a few lines, with the number of the rest."""
-    text = explain(
-        {f"k{index}": "x" * 1000 for index in range(50)}, recorded(**{f"k{index}": "y" * 1000 for index in range(50)})
-    )
+    text = explain({f"k{index}": "x" * 1000 for index in range(50)}, recorded({f"k{index}": "y" * 1000 for index in range(50)}))
     assert "and 45 more" in text
     assert len(text) < 2000
 
