@@ -163,8 +163,12 @@ def _normalise(frame: pl.DataFrame | pl.LazyFrame, pass_threshold: float) -> pl.
         raise _not_index_rows(problems)
     rows = (
         lazy.select(columns)
-        # Adding 0.0 makes -0.0 and 0.0 one value, or the order of rows would decide which of them is the smallest.
-        .with_columns(pl.col("reward") + 0.0, graded=graded_expression(), scored=pl.col("status") != Status.SKIPPED.value)
+        .with_columns(
+            # -0.0 and 0.0 are equal, so the order of rows would decide which of the two spellings is the smallest reward.
+            reward=pl.when(pl.col("reward") == 0.0).then(pl.lit(0.0)).otherwise(pl.col("reward")),
+            graded=graded_expression(),
+            scored=pl.col("status") != Status.SKIPPED.value,
+        )
         .with_columns(passed=pl.col("graded") & passed_expression(pass_threshold))
         .collect()
     )
