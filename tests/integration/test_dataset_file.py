@@ -17,7 +17,7 @@ from osmosis.pure.dataset_formats import read_jsonl
 from osmosis.pure.digest import fingerprint
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.selection import parse_rows
-from osmosis.shell.evaluation import dataset_file
+from osmosis.shell.evaluation import dataset_file, parquet_reader
 from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
 
 RECORDS: list[dict[str, str | None]] = [
@@ -252,6 +252,38 @@ def test_corrupt_parquet_is_a_clean_error(tmp_path, damage):
     footer = data[:-60] + b"\xff" * 52 + data[-8:]
     path.write_bytes({"empty": b"", "text": b"x" * 100, "truncated": data[:-20], "footer": footer}[damage])
     assert str(path) in refused(path).message
+
+
+def test_parquet_pages_that_bring_polars_to_abort_are_a_clean_error(tmp_path):
+    """Damage inside a page can end the decoding process without an exception; ours goes on and names the file."""
+    path = tmp_path / "a.parquet"
+    write_parquet(path)
+    data = path.read_bytes()
+    outcomes = set()
+    # Page headers stand in the first bytes of the file; spoil them one after the other.
+    for offset in range(4, 200, 28):
+        path.write_bytes(data[:offset] + bytes(byte ^ 0xFF for byte in data[offset : offset + 3]) + data[offset + 3 :])
+        try:
+            load(path)
+        except OsmosisError as error:
+            outcomes.add(error.message)
+    assert outcomes == {f"{path} is not a sound Parquet file."}
+
+
+def test_the_parquet_child_sees_no_secrets(tmp_path, monkeypatch):
+    """Native code that decodes a stranger's file gets neither keys nor our other variables."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    assert "OPENAI_API_KEY" not in parquet_reader._environment()
+    assert "sk-secret" not in parquet_reader._environment().values()
+
+
+@pytest.mark.parametrize("damage", [b"", b"[0", b'[0,null,"x"', b'[0,null,"x","y",null]\n'])
+def test_an_answer_without_its_end_is_no_answer(tmp_path, damage):
+    """Rows count only once the summary behind them has come."""
+    answer = tmp_path / "answer"
+    answer.write_bytes(damage)
+    with subprocess.Popen(["cat", str(answer)], stdout=subprocess.PIPE) as child:
+        assert parquet_reader._receive(child)[1] is None
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.jsonl.gz", ".jsonl"])

@@ -1,7 +1,7 @@
 """Opens and hashes a dataset file and hands it to `osmosis.pure.dataset` (E4, E6, E19; contract `eval_local.md` section 3).
 
-JSONL and CSV are read once, hashed on the way. Parquet is hashed and then read by polars, a batch of rows at a time and only
-where rows are wanted. A file that changes in between is an error: the digest in the lock must be of the rows that run.
+JSONL and CSV are read once, hashed on the way. Parquet is hashed and then read by `parquet_reader`. A file that changes in
+between is an error: the digest in the lock must be of the rows that run.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 import msgspec
 
-from osmosis.pure.dataset import RecordBatch, Row, SelectedRows, candidates, invalid_dataset, missing_columns, select_rows
+from osmosis.pure.dataset import Row, select_rows
 from osmosis.pure.dataset_formats import read_csv, read_jsonl
 from osmosis.pure.digest import ContentHasher
-from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.selection import RowSelection
-
-if TYPE_CHECKING:
-    import polars as pl
+from osmosis.shell.evaluation.parquet_reader import read_parquet
 
 _CHUNK_BYTES = 1024 * 1024
-_BATCH_ROWS = 8192
-_COLUMNS = ("system_prompt", "user_prompt", "ground_truth", "label", "metadata")
 _TEXT_READERS = {".jsonl": read_jsonl, ".csv": read_csv}
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
 
@@ -71,7 +67,7 @@ def read_dataset(path: Path, *, rows: RowSelection | None, limit: int | None) ->
             else:
                 for _ in chunks:
                     pass
-                selected = _read_parquet(path, label, rows=rows, limit=limit)
+                selected = read_parquet(path, label, rows=rows, limit=limit)
         finally:
             # First of all complaints: what looks malformed may just be half written.
             _refuse_change(before, os.fstat(file.fileno()), path, label)
@@ -122,43 +118,3 @@ def _refuse_change(before: os.stat_result, after: os.stat_result, path: Path, la
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-# Parquet ----------------------------------------------------------------------------------------------------------------
-
-
-def _read_parquet(path: Path, label: str, *, rows: RowSelection | None, limit: int | None) -> SelectedRows:
-    try:
-        import polars as pl  # noqa: PLC0415 (the one format that needs it; it takes long to import)
-    except ImportError:
-        raise OsmosisError(
-            f"{label} is a Parquet file, and reading it needs polars.", hint='Install it: pip install "osmosis-ai[eval]"'
-        ) from None
-    # polars reports some damage as a panic, which is no Exception.
-    damage = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-    try:
-        # The path is a name, not a pattern, and its directories are no columns.
-        frame = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        names = frame.collect_schema().names()
-        if lacking := missing_columns(names):
-            shown = ", ".join(map(repr, names[:20]))
-            raise invalid_dataset(label, [Problem(label, f"{lacking}; the file has {shown or 'no columns'}")], 1)
-        batches = _parquet_batches(frame, [name for name in _COLUMNS if name in names], candidates(rows, limit))
-        return select_rows(batches, rows=rows, limit=limit, label=label)
-    except damage as error:
-        reason = (str(error).splitlines() or ["damaged"])[0]
-        raise OsmosisError(
-            f"{label} is not a sound Parquet file.", problems=[Problem(label, reason)], hint="Write the file again."
-        ) from None
-
-
-def _parquet_batches(frame: pl.LazyFrame, columns: list[str], wanted: RowSelection) -> Iterator[RecordBatch]:
-    import polars as pl  # noqa: PLC0415
-
-    total = int(frame.select(pl.len()).collect().item())
-    for first in range(0, total, _BATCH_ROWS):
-        count = min(_BATCH_ROWS, total - first)
-        records: list[dict[str, Any]] = []
-        if any(wanted.within(first, count)):
-            records = frame.select(columns).slice(first, count).collect().to_dicts()
-        yield RecordBatch(count, records, beyond_json=True)
