@@ -11,11 +11,10 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from osmosis import __version__
 from osmosis.pure.canonical import decode_json, well_formed
 from osmosis.pure.json_safe import json_safe
 from osmosis.pure.protocol import encode
@@ -36,15 +35,6 @@ logger = logging.getLogger(__name__)
 TRAJECTORY_NAME = "trajectory.json"
 SAMPLE_NAME = "sample.json"
 DIAGNOSTICS_NAME = "diagnostics.json"
-
-
-@cache
-def sdk_version() -> str:
-    """The version of the installed distribution, or "unknown" outside of one."""
-    try:
-        return version("osmosis-ai")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def convert_sample_to_trajectory(
@@ -70,7 +60,7 @@ def convert_sample_to_trajectory(
         request_metadata=request_metadata,
         request_extra_fields=request_extra_fields,
     )
-    return convert_conversation(conversation, sdk_version=sdk_version(), report=report)
+    return convert_conversation(conversation, sdk_version=__version__, report=report)
 
 
 async def save_trajectory(
