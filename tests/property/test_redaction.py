@@ -147,6 +147,15 @@ def test_chunks_do_not_matter_for_real_secrets(secrets, data, cuts):
         assert "".join([stream.feed(chunk) for chunk in chunks] + [stream.finish()]) == redactor.text(text)
 
 
+@pytest.mark.parametrize("after", ["", "x", "y", "]x", MARKER])
+def test_a_marker_stays_whole_when_a_secret_may_begin_inside_it(after):
+    """Where the end of a marker in the input may begin a secret, the stream remembers that it is a marker's end."""
+    redactor = Redactor(["D", "D]x"])
+    stream = redactor.stream()
+    assert stream.feed(MARKER) == MARKER[:-2]
+    assert MARKER[:-2] + "".join(map(stream.feed, after)) + stream.finish() == redactor.text(MARKER + after)
+
+
 def test_a_stream_gives_ordinary_text_at_once():
     """Only a possible beginning of a secret is held back, and let go as soon as it turns out to be none."""
     stream = Redactor(["secret-value"]).stream()
