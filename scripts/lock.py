@@ -8,6 +8,9 @@ Each file holds versions with hashes and no registry address, so it installs fro
 The check has two halves. The first needs no network: the digest still fits, every pin has hashes, every direct dependency is
 pinned inside its range. The second resolves again, with the present pins preferred, and compares; where no registry answers it
 says so and the first half decides.
+
+The rollouts of the example are installed by uv from their own `pyproject.toml`, whose constraints follow the same pins: `write`
+carries the versions over, `check` compares them.
 """
 
 from __future__ import annotations
@@ -55,7 +58,10 @@ PIN_FILES = (
     ),
 )
 
+FOLLOWERS = "examples/workspace/rollouts/*/pyproject.toml"
+
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^ ;\\]+)", re.MULTILINE)
+_CONSTRAINT = re.compile(r'^(    ")([A-Za-z0-9._-]+)==[^"]+(",)$', re.MULTILINE)
 _INPUTS = re.compile(r"^# inputs: (\S+)$", re.MULTILINE)
 _UNREACHABLE = re.compile(r"Request failed|Failed to fetch|error sending request|timed out|dns error", re.IGNORECASE)
 
@@ -93,6 +99,21 @@ def direct_requirements(pins: Pins, pyproject: Mapping[str, Any]) -> Iterator[Re
             yield requirement
 
 
+def pinned_versions(text: str) -> dict[str, str]:
+    """Canonical name -> version of every pin in a pin file's `text`."""
+    return {canonicalize_name(name): version for name, version in _PIN.findall(text)}
+
+
+def with_versions(text: str, pinned: Mapping[str, str]) -> str:
+    """The `pyproject.toml` of an example's rollout with every `"name==version",` constraint brought to the pinned version."""
+
+    def constraint(match: re.Match[str]) -> str:
+        version = pinned.get(canonicalize_name(match[2]))
+        return match[0] if version is None else f"{match[1]}{match[2]}=={version}{match[3]}"
+
+    return _CONSTRAINT.sub(constraint, text)
+
+
 def offline_problems(pins: Pins, text: str, pyproject: Mapping[str, Any]) -> list[str]:
     """What is wrong with the pin file's `text`, as far as can be told without a registry."""
     problems = []
@@ -101,7 +122,7 @@ def offline_problems(pins: Pins, text: str, pyproject: Mapping[str, Any]) -> lis
         problems.append(f"{pins.file}: the dependency tables of pyproject.toml have changed since these pins were made")
     if "://" in text:
         problems.append(f"{pins.file}: holds an address; pins must install from any mirror")
-    pinned = {canonicalize_name(name): version for name, version in _PIN.findall(text)}
+    pinned = pinned_versions(text)
     blocks = filter(_PIN.match, re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE))
     problems += [f"{pins.file}: no hash for {block.split()[0]}" for block in blocks if "--hash=sha256:" not in block]
     for requirement in direct_requirements(pins, pyproject):
@@ -155,7 +176,17 @@ def write(pyproject: Mapping[str, Any], *, upgrade: bool) -> int:
         (ROOT / pins.file).parent.mkdir(exist_ok=True)
         (ROOT / pins.file).write_text(text)
         print(f"{pins.file}: {len(_PIN.findall(text))} packages")
+    pinned = pinned_versions((ROOT / PIN_FILES[0].file).read_text())
+    for path in ROOT.glob(FOLLOWERS):
+        path.write_text(with_versions(path.read_text(), pinned))
     return 0
+
+
+def follower_problems() -> list[str]:
+    """The example's rollouts whose constraints name other versions than the pins."""
+    pinned = pinned_versions((ROOT / PIN_FILES[0].file).read_text())
+    texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.glob(FOLLOWERS))}
+    return [f"{name}: other versions than requirements/" for name, text in texts.items() if with_versions(text, pinned) != text]
 
 
 def check(pyproject: Mapping[str, Any]) -> int:
@@ -172,10 +203,11 @@ def check(pyproject: Mapping[str, Any]) -> int:
             except Unreachable:
                 print(f"{pins.file}: no registry answers, so it was not resolved again; its digest, hashes and ranges fit")
         problems += found
+    problems += follower_problems()
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
-        print("Run `just lock` and commit requirements/.", file=sys.stderr)
+        print("Run `just lock` and commit what it changes.", file=sys.stderr)
         return 1
     print("The pins in requirements/ follow from pyproject.toml.")
     return 0

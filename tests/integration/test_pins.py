@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import osmosis
-from scripts.lock import PIN_FILES, ROOT, offline_problems
+from scripts.lock import PIN_FILES, ROOT, follower_problems, offline_problems, with_versions
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DEV = PIN_FILES[0]
@@ -53,6 +53,13 @@ def test_malicious_releases_are_excluded(version: str):
     """LiteLLM 1.82.7 and 1.82.8 cannot be installed, not even by somebody who ignores the pins."""
     [litellm] = [entry for entry in PYPROJECT["project"]["optional-dependencies"]["eval"] if entry.startswith("litellm")]
     assert not Requirement(litellm).specifier.contains(version)
+
+
+def test_the_example_follows_the_pins():
+    """A rollout of the example is installed at the versions that the tests ran with, and a difference would be found."""
+    assert follower_problems() == []
+    text = 'constraint-dependencies = [\n    "Rich-rst==1.0",\n    "unknown==1.0",\n]\n'
+    assert with_versions(text, {"rich-rst": "2.2.0"}) == text.replace('rst==1.0"', 'rst==2.2.0"')
 
 
 def test_bootstrap_and_development_agree_on_versions():
