@@ -244,7 +244,8 @@ def _strip_return(line: str) -> str:
 def _split_line(line: str) -> list[str] | str | None:
     """The cells of a line outside quotes; [] if it is empty; None if the record goes on; a message if it is malformed."""
     if '"' in line:
-        return None if _OPEN_RECORD.fullmatch(line) else _split_cells(_strip_return(line))
+        goes_on = line.count('"') % 2 and _OPEN_RECORD.fullmatch(line)
+        return None if goes_on else _split_cells(_strip_return(line))
     line = _strip_return(line)
     if "\r" in line:
         return _malformed(line, line.index("\r"))

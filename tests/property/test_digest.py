@@ -28,6 +28,7 @@ trees = st.dictionaries(names, st.tuples(st.booleans(), st.binary(max_size=8)), 
 
 
 def entries(tree: dict[str, tuple[bool, bytes]]) -> list[SourceEntry]:
+    """A tree given as path -> (executable, content)."""
     return [SourceEntry(path, executable, len(data), [data]) for path, (executable, data) in tree.items()]
 
 
