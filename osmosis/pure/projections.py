@@ -7,7 +7,7 @@ interrupt and the resume does not count.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -33,11 +33,12 @@ def progress_file(manifest: Manifest) -> ProgressFile:
 
 def active_ms(history: RunHistory) -> float:
     """Milliseconds in which the run's invocations were at work, each from its start to its last record."""
-    return sum(_milliseconds(invocation.started.at, invocation.last_at) for invocation in history.invocations)
+    return sum(_microseconds(invocation.started.at, invocation.last_at) for invocation in history.invocations) / 1000
 
 
-def _milliseconds(start: str, end: str) -> float:
-    return max((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds(), 0.0) * 1000
+def _microseconds(start: str, end: str) -> int:
+    # A clock that was set back in between must not make a duration negative.
+    return max((datetime.fromisoformat(end) - datetime.fromisoformat(start)) // timedelta(microseconds=1), 0)
 
 
 def eval_run_info(manifest: Manifest, history: RunHistory, *, running: bool) -> EvalRunInfo:

@@ -89,7 +89,8 @@ class Phase(StrEnum):
 class Assignment(msgspec.Struct, frozen=True):
     """What one invocation has to do; does not change while it runs.
 
-    `source_rows[row_index]` is the row's offset in the dataset file. `attempts` counts earlier attempts by item.
+    `invocation` is recorded with the time of the first `Ready`. `source_rows[row_index]` is the row's offset in the dataset
+    file. `attempts` counts earlier attempts by item.
     """
 
     invocation: InvocationStarted
@@ -191,7 +192,7 @@ def progress(state: State) -> Progress:
 def _start(state: State, event: Ready) -> Step:
     assignment = state.assignment
     cap = in_flight_limit(assignment.max_in_flight or assignment.batch_size, event.capacity)
-    effects: list[Effect] = [] if state.began else [Append(assignment.invocation)]
+    effects: list[Effect] = [] if state.began else [Append(msgspec.structs.replace(assignment.invocation, at=event.at))]
     return _go_on(_with(state, phase=Phase.RUNNING, cap=cap, began=True), event.at, effects)
 
 

@@ -202,7 +202,7 @@ class Session:
         began = time.monotonic()
 
         def elapsed() -> float:
-            return (time.monotonic() - began) * 1000
+            return round((time.monotonic() - began) * 1000, 3)
 
         try:
             async with asyncio.timeout(self._tools.deadline):
