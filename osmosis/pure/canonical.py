@@ -67,21 +67,27 @@ def decode_json(data: bytes | str) -> Any:
     Lone surrogates written as escapes (`"\\ud800"`) are kept as they are. Raises ValueError (of which DuplicateKeyError and
     UnicodeDecodeError are kinds) with a message for people.
     """
+    try:
+        return _decode(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _decode(data: bytes | str) -> Any:
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return _decode_slowly(raw)
+        return _decode_slowly(data)
     # In valid JSON each key is followed by `"` and `:`, and text inside strings can only add such places, never hide one.
     # An equal count therefore proves that no key was swallowed by a namesake; anything else needs the slower look.
-    return value if _count_keys(value) == len(_KEY_END.findall(raw)) else _decode_slowly(raw)
+    return value if _count_keys(value) == len(_KEY_END.findall(raw)) else _decode_slowly(data)
 
 
-def _decode_slowly(raw: bytes) -> Any:
-    try:
-        return json.loads(raw.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+def _decode_slowly(data: bytes | str) -> Any:
+    # Bytes must be UTF-8; a string is what it is, lone surrogates included.
+    text = data.decode() if isinstance(data, bytes) else data
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _count_keys(value: Any) -> int:

@@ -5,17 +5,12 @@ These records are what the command line renders (rich, plain or JSON). They hold
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from osmosis.pure.journal import Result, RunHistory, Status, WorkItem
-from osmosis.pure.metrics_file import Summary, summary_object
-from osmosis.pure.plan import Manifest
-from osmosis.pure.projections import active_ms
+from osmosis.pure.journal import Status, WorkItem
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
@@ -118,105 +113,3 @@ class RunReport(msgspec.Struct, frozen=True):
     halt_reason: str | None = None
     next_steps: tuple[NextStep, ...] = ()
     git: dict[str, str] | None = None
-
-
-class Closing(msgspec.Struct, frozen=True):
-    """How an invocation went, as the supervisor leaves it."""
-
-    dispatched: int = 0
-    interrupted: bool = False
-    halt_reason: str | None = None
-
-
-def run_status(history: RunHistory, closing: Closing) -> RunStatus:
-    """How the command ended. A finished run is a success unless every single item failed (ruling 12)."""
-    if not history.finished:
-        return RunStatus.INTERRUPTED if closing.interrupted else RunStatus.PARTIAL
-    everything_failed = all(result.status is Status.FAILED for result in history.results.values())
-    return RunStatus.ALL_FAILED if everything_failed else RunStatus.SUCCESS
-
-
-def run_report(
-    *,
-    manifest: Manifest,
-    history: RunHistory,
-    closing: Closing | None,
-    metrics: Summary,
-    output_path: str,
-    trials_path: str,
-    workspace_directory: str,
-) -> RunReport:
-    """The report of a run as it stands. `closing` is None when there was nothing to do."""
-    status = RunStatus.NOOP if closing is None else run_status(history, closing)
-    closing = closing or Closing()
-    results = [history.results[item] for item in sorted(history.results)]
-    by_status = Counter(result.status for result in results)
-    return RunReport(
-        status=status,
-        run_name=manifest.run_name,
-        local_run_id=manifest.local_run_id,
-        output_path=output_path,
-        dataset_source="explicit",
-        total_work_items=history.total_items,
-        pending=history.total_items - len(results),
-        dispatched=closing.dispatched,
-        succeeded=by_status[Status.SUCCESS],
-        failed=by_status[Status.FAILED],
-        skipped=by_status[Status.SKIPPED],
-        resumed=sum(history.resumed(result.item) for result in results),
-        duration_ms=active_ms(history),
-        metrics=summary_object(metrics),
-        failed_rows=_listed(results, Status.FAILED, trials_path),
-        skipped_rows=_listed(results, Status.SKIPPED, trials_path),
-        workspace_directory=workspace_directory,
-        message=_MESSAGES[status].format(name=manifest.run_name, pending=history.total_items - len(results)),
-        halt_reason=closing.halt_reason,
-    )
-
-
-def declined_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
-    """The report when the person said no: nothing ran and nothing was created."""
-    return RunReport(
-        status=RunStatus.CANCELLED,
-        run_name=plan.run_name,
-        local_run_id="",
-        output_path=plan.output_path,
-        dataset_source="explicit",
-        total_work_items=plan.work_items,
-        pending=plan.pending,
-        dispatched=0,
-        succeeded=0,
-        failed=0,
-        skipped=0,
-        resumed=0,
-        duration_ms=0.0,
-        metrics={},
-        failed_rows=(),
-        skipped_rows=(),
-        workspace_directory=workspace_directory,
-        message="Cancelled.",
-    )
-
-
-_MESSAGES = {
-    RunStatus.SUCCESS: "Run {name} is finished.",
-    RunStatus.ALL_FAILED: "Run {name} is finished, and every item failed.",
-    RunStatus.NOOP: "Run {name} was already finished; nothing ran and nothing was changed.",
-    RunStatus.PARTIAL: "Run {name} stopped with {pending} work items still pending.",
-    RunStatus.INTERRUPTED: "Run {name} was interrupted with {pending} work items still pending.",
-}
-
-
-def _listed(results: Iterable[Result], status: Status, trials_path: str) -> tuple[FailedRow, ...]:
-    return tuple(
-        FailedRow(
-            row_index=result.item.row_index,
-            source_row_index=result.source_row_index,
-            run_index=result.item.run_index,
-            rollout_id=result.rollout_id,
-            error_type=result.error_type,
-            rollout_dir=f"{trials_path}/{result.rollout_id}",
-        )
-        for result in results
-        if result.status is status
-    )

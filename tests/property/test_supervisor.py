@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from osmosis.pure.journal import (
     Ending,
+    InvocationEnded,
     InvocationStarted,
     JournalDecoder,
     Record,
@@ -262,11 +263,8 @@ class RunMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def stale_events_arrive(self, data: st.DataObject) -> None:
         stale = data.draw(st.sampled_from(["f" * 32, *sorted(self.published)]))
-        self.tell(
-            data.draw(
-                st.sampled_from([Returned(AT, stale, SUCCESS, 1.0), Committed(AT, (stale,)), Refused(AT, stale, "", 1.0)])
-            )
-        )
+        events: list[Event] = [Returned(AT, stale, SUCCESS, 1.0), Committed(AT, (stale,)), Refused(AT, stale, "", 1.0)]
+        self.tell(data.draw(st.sampled_from(events)))
 
     @precondition(lambda self: self.state is not None)
     @rule(kept=st.integers(0, 2000))
@@ -278,9 +276,10 @@ class RunMachine(RuleBasedStateMachine):
 
     @invariant()
     def counts_add_up(self) -> None:
-        if getattr(self, "state", None) is None:
+        state: State | None = getattr(self, "state", None)
+        if state is None:
             return
-        shown = progress(self.state)
+        shown = progress(state)
         assert shown.done == shown.succeeded + shown.failed + shown.skipped <= shown.total
         assert shown.in_flight + shown.done <= shown.total
 
@@ -288,7 +287,8 @@ class RunMachine(RuleBasedStateMachine):
         """However it went, invocations in which everything works bring the run to its end, each item with one result."""
         if not hasattr(self, "items"):
             return
-        self.supervisor_is_killed(0) if self.state is not None else None
+        if self.state is not None:
+            self.supervisor_is_killed(0)
         self.start(retry_failed=False)
         while self.state is not None:
             if self.running:
@@ -332,6 +332,12 @@ def committed(effects: list[Effect]) -> list[Result]:
     return [effect.result for effect in effects if isinstance(effect, Commit)]
 
 
+def endings(effects: list[Effect]) -> list[InvocationEnded]:
+    """The records that end the invocation."""
+    records = [effect.record for effect in effects if isinstance(effect, Append)]
+    return [record for record in records if isinstance(record, InvocationEnded)]
+
+
 def test_an_attempt_is_recorded_before_its_dispatch() -> None:
     """Each dispatch follows its attempt record, and the first follows the record of the invocation (ruling 1)."""
     _, effects = fresh()
@@ -354,7 +360,7 @@ def test_a_crash_strikes_what_was_in_flight_and_halts() -> None:
     """The suspects stand in the record that ends the invocation; nothing is failed (ruling 15)."""
     state, _ = fresh()
     state, effects = advance(state, ServerLost(AT, "signal SIGSEGV"))
-    (end,) = [effect.record for effect in effects if isinstance(effect, Append)]
+    (end,) = endings(effects)
     assert (end.ending, end.in_flight) == (Ending.SERVER_CRASH, (WorkItem(0, 0), WorkItem(1, 0)))
     assert not committed(effects)
 
@@ -411,6 +417,15 @@ def test_what_arrives_while_draining(outcome: Outcome | None, kept: bool) -> Non
     state, _ = advance(state, Fault(AT, "the provider rejected the key"))
     _, effects = advance(state, Returned(AT, name, outcome, 1.0))
     assert bool(committed(effects)) is kept
+
+
+def test_a_server_that_dies_while_draining_ends_the_wait() -> None:
+    """Nobody is left to acknowledge the cancellation; the items stay pending and nobody is struck."""
+    state, _ = fresh()
+    state, _ = advance(state, Interrupted(AT))
+    state, effects = advance(state, ServerLost(AT, "exit code 1"))
+    (end,) = endings(effects)
+    assert (end.ending, end.in_flight, state.phase) == (Ending.INTERRUPTED, (), Phase.STOPPING)
 
 
 def test_a_deadline_fails_the_item_and_not_the_run() -> None:

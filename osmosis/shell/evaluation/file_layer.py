@@ -1,7 +1,7 @@
 """Every durable write of a run goes through these few primitives.
 
-Each call names its `step` (`journal.write`, `index.rename`, ...). Tests put a simulated disk in the place of this one: it fails,
-fills up or loses power at a chosen step (ruling 28). Errors are the operating system's own; callers turn them into events.
+Each call names its `step` (`journal.write`, `index.rename`, ...). Tests put a simulated disk in the place of this one: it
+fails, fills up or loses power at a chosen step (ruling 28). Errors are the system's own; callers turn them into events.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ import msgspec
 
 from osmosis import __version__
 from osmosis.pure.cassette import Header
+from osmosis.pure.conclusion import Closing, run_report
 from osmosis.pure.dataset_rows import encode_dataset_rows
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.journal import InvocationStarted
@@ -27,9 +28,10 @@ from osmosis.pure.projections import running_summary
 from osmosis.pure.protocol import InitRequest
 from osmosis.pure.providers import Endpoint, resolve
 from osmosis.pure.redaction import Redactor
-from osmosis.pure.report import Closing, RunReport, run_report
+from osmosis.pure.report import RunReport
 from osmosis.pure.resume import Workload
 from osmosis.pure.secret_forms import secret_values
+from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
 from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
 from osmosis.shell.bridge import Bridge, Recorder, preflight
@@ -81,8 +83,8 @@ class Invocation:
         with placed_in_environment(found.placed):
             endpoint = resolve(self._config.experiment.model_path, os.environ, replay=self._preparation.cassette is not None)
             required = {secret.name: secret.value for secret in found.required}
-            other = [secret.value for secret in found.extra] + [endpoint.api_key or ""]
-            known = secret_values([*required.values(), self._token], os.environ, other)
+            configured, other = values_to_redact(found)
+            known = secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])
             self._view.protect(known)
             rollout_environment = inherited | self._config.env | required
             return asyncio.run(self._evaluate(lock, endpoint, rollout_environment, Redactor(known)))

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 
 import msgspec
 
+from osmosis.pure.conclusion import declined_report, run_report
 from osmosis.pure.digest import compare_source_files, decode_source_files
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.journal import RunHistory, WorkItem
 from osmosis.pure.metrics_file import decode_metrics
 from osmosis.pure.plan import Manifest, compare_inputs, decode_manifest, work_items
 from osmosis.pure.projections import eval_run_info
-from osmosis.pure.report import PlanSummary, RunReport, RunStatus, declined_report, run_report
+from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.invocation import Invocation

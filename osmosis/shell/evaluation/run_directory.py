@@ -1,4 +1,4 @@
-"""A run's directory: where each file lies, how it is created, locked, archived and removed (`eval_local.md` section 1, E16, E22)."""
+"""A run's directory: where each file lies, how it is created, locked, archived, removed (E16, E22; `eval_local.md` 1)."""
 
 from __future__ import annotations
 
