@@ -136,6 +136,7 @@ class Bridge:
             running = [task for rollout in self._rollouts.values() for task in _close(rollout)]
             if running:
                 await asyncio.wait(running, timeout=grace)
+            self._server.pre_shutdown()  # closes idle connections, which would be waited for
             await self._server.shutdown(grace)
         if self._source is not None:
             await self._source.close()

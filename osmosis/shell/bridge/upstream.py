@@ -7,6 +7,7 @@ is bounded by silence, not by total time, because long completions are legitimat
 from __future__ import annotations
 
 import asyncio
+import io
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,9 @@ SILENCE_SECONDS = 600.0
 
 IDLE_CONNECTION_SECONDS = 4.0
 """Below the 5 s after which common model servers close idle connections, so that a call never meets a closing one."""
+
+
+_LONG_BODY = 2**20
 
 
 class Upstream:
@@ -69,7 +73,7 @@ class Upstream:
             tries += 1
             try:
                 response = await self._session.post(
-                    self._url, data=request.body, headers={"Accept": accept}, allow_redirects=False
+                    self._url, data=_payload(request.body), headers={"Accept": accept}, allow_redirects=False
                 )
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 delay = self._delay(tries, None, None) if _is_connection_failure(error) else None
@@ -90,6 +94,11 @@ class Upstream:
     async def close(self) -> None:
         """Close the session and its connections."""
         await self._session.close()
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO:
+    # aiohttp writes a stream in pieces, so that a long body does not hold up the loop.
+    return body if len(body) < _LONG_BODY else io.BytesIO(body)
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
