@@ -126,7 +126,7 @@ def main() -> None:
     """Serve until standard input is closed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, help="GGUF file of the model")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     Handler.model = Model(options.model, options.threads)
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

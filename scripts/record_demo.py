@@ -52,6 +52,7 @@ class Outcome(NamedTuple):
     """What the recorded run looked like. `flipped` counts rows that passed in some runs and not in others."""
 
     rows: int
+    items: int
     scored: int
     passed: int
     flipped: int
@@ -139,14 +140,15 @@ def record(url: str, cassette: Path, output: Path) -> None:
 
 def outcome(index: Path) -> Outcome:
     """Count what `index.jsonl` says. The demo's grader gives 1 or 0."""
+    items = [decode_json(line) for _, _, line in lines(index.read_bytes())]
     rewards: dict[int, list[float]] = defaultdict(list)
-    for _, _, line in lines(index.read_bytes()):
-        item = decode_json(line)
+    for item in items:
         if item.get("reward") is not None:
             rewards[item["row_index"]].append(item["reward"])
     runs = list(rewards.values())
     return Outcome(
         rows=len(runs),
+        items=len(items),
         scored=sum(map(len, runs)),
         passed=sum(reward == 1 for row in runs for reward in row),
         flipped=sum(len(set(row)) > 1 for row in runs),
@@ -174,6 +176,8 @@ def publish(recorded: Path, model: Path, seen: Outcome) -> None:
         f"record-demo: {seen.rows} rows, {seen.scored} runs, {len(cassette.calls)} calls, {len(data):,} bytes, "
         f"pass rate {rate:.1%}, {seen.flipped} rows flip"
     )
+    if seen.scored < seen.items:
+        fail(f"{seen.items - seen.scored} of {seen.items} runs have no reward; not published")
     if len(data) > LARGEST_CASSETTE:
         fail(f"more than {LARGEST_CASSETTE:,} bytes; not published")
     if not PASS_RATES[0] <= rate <= PASS_RATES[1] or not seen.flipped:
