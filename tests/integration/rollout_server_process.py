@@ -77,8 +77,13 @@ class RolloutServer:
 
 
 @contextmanager
-def rollout_server(root: Path, *, backend: str = "local", **options: Any) -> Iterator[RolloutServer]:
-    """A server under the bootstrap, stopped by SIGKILL at the end unless the test has stopped it."""
+def rollout_server(
+    root: Path, *, backend: str = "local", python: str = sys.executable, **options: Any
+) -> Iterator[RolloutServer]:
+    """A server under the bootstrap, stopped by SIGKILL at the end unless the test has stopped it.
+
+    `python` is the interpreter of the rollout's environment, whose SDK need not be this one.
+    """
     environment = {
         **os.environ,
         "TEST_BACKEND": backend,
@@ -88,7 +93,7 @@ def rollout_server(root: Path, *, backend: str = "local", **options: Any) -> Ite
         "PYTHONUNBUFFERED": "1",
     }
     process = subprocess.Popen(
-        [sys.executable, str(BOOTSTRAP), str(ENTRYPOINT)],
+        [python, str(BOOTSTRAP), str(ENTRYPOINT)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
