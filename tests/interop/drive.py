@@ -17,7 +17,6 @@ async def run(client, rollout):
     cancelled = arguments.pop("cancel", False)
     handle = await client.run_rollout_async(**arguments)
     if cancelled:
-        await handle.wait_for_running()
         await client.cancel_rollout(arguments["rollout_id"])
     result = await handle
     return result.model_dump(mode="json", exclude={"sample": {"trajectory_messages"}})
