@@ -50,10 +50,20 @@ class StreamEvent(msgspec.Struct, frozen=True):
         return self.usage is not None and self.members is not None and self.members.get("choices") == b"[]"
 
 
-def split_events(buffer: bytes) -> tuple[list[bytes], bytes]:
-    """Cut complete events off the front of `buffer`: (events without their blank lines, the rest to keep for later)."""
-    *events, rest = _BOUNDARY.split(buffer)
-    return [event for event in events if event.strip(b"\r\n")], rest
+def split_events(kept: bytes, chunk: bytes) -> tuple[list[bytes], bytes]:
+    """Cut complete events off the front of `kept + chunk`: (events without their blank lines, the rest to keep for later).
+
+    `kept` is the rest of the previous call, or empty. It is not searched again, so a long event costs no more than its length.
+    """
+    buffer = kept + chunk
+    events, start = [], 0
+    # A blank line may have begun in the last three bytes that are already known.
+    for boundary in _BOUNDARY.finditer(buffer, max(0, len(kept) - 3)):
+        event = buffer[start : boundary.start()]
+        start = boundary.end()
+        if event.strip(b"\r\n"):
+            events.append(event)
+    return events, buffer[start:]
 
 
 def read_event(raw: bytes) -> StreamEvent:

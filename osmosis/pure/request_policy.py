@@ -172,7 +172,8 @@ def _shape(body: bytes, fields: Mapping[str, Any], model: str, model_path: str) 
         values |= _raw_values(extra, fields[EXTRA])
     stream = fields.get("stream") is True
     options = fields.get("stream_options") or {}
-    upstream = {"model": _encode(model)} | values | {"model": _encode(model)}
+    own_model = _encode(model)
+    upstream = {"model": own_model} | values | {"model": own_model}
     if stream:
         upstream["stream_options"] = _encode({**options, "include_usage": True})
     return UpstreamRequest(
@@ -192,8 +193,11 @@ def _raw_values(source: bytes, fields: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _encode(value: Any) -> bytes:
-    # With ASCII escapes a lone surrogate stays what the client wrote.
-    return _compact.encode(value).encode("ascii")
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # With ASCII escapes a lone surrogate stays what the client wrote.
+        return _compact.encode(value).encode("ascii")
 
 
 def join_object(values: Mapping[str, bytes]) -> bytes:

@@ -100,6 +100,9 @@ async def test_a_missing_request_is_never_a_live_call(tmp_path):
         front.bridge.register("other", 4, 0)
         assert (await front.ask(question("2+2?"), "other"))[0] == 404
         assert [missing.key.row for missing in front.bridge.missing] == [3, 3, 4]
+        for _ in range(120):
+            await front.ask(question("2+3?"))
+        assert (len(front.bridge.missing), front.bridge.missing_count) == (100, 123)
     assert stub.seen == []
 
 

@@ -32,7 +32,7 @@ from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
 from osmosis.shell.bridge.event_writer import DONE, EventWriter
 from osmosis.shell.bridge.recorder import Recorder
-from osmosis.shell.bridge.source import ANSWER_LIMIT, CallFailed, Reply, Rollout, Source
+from osmosis.shell.bridge.source import EVENT_LIMIT, CallFailed, Reply, Rollout, Source
 
 NOT_RECORDED = frozenset({401, 403, 408, 429})
 """Refusals that say something about the moment or the key, not about the request: a replay must not repeat them."""
@@ -124,9 +124,9 @@ class Answerer:
         buffer = b""
         passing = _Passing(request, keep=self._recorder is not None)
         async for chunk in reply.chunks:
-            events, buffer = split_events(buffer + chunk)
-            if len(buffer) > ANSWER_LIMIT:
-                raise CallFailed(ProviderError(BAD_GATEWAY, f"an event of the stream is longer than {ANSWER_LIMIT} bytes"))
+            events, buffer = split_events(buffer, chunk)
+            if len(buffer) > EVENT_LIMIT:
+                raise CallFailed(ProviderError(BAD_GATEWAY, f"an event of the stream is longer than {EVENT_LIMIT} bytes"))
             out = passing.take(events)
             if passing.terminal:
                 self._settle_stream(rollout, request, passing)

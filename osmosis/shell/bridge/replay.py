@@ -12,13 +12,20 @@ from osmosis.pure.completion import ProviderError
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.shell.bridge.source import CallFailed, Reply, Rollout
 
+KEPT_MISSING = 100
+"""How many explanations are kept for the run's report; a rollout may ask in a loop."""
+
 
 class Replay:
-    """A cassette, as a source of answers. `missing` holds the requests that it had no answer for, in order."""
+    """A cassette, as a source of answers.
+
+    `missing` holds the first requests that it had no answer for, in order; `missing_count` counts them all.
+    """
 
     def __init__(self, cassette: Cassette) -> None:
         self._cassette = cassette
         self.missing: list[Missing] = []
+        self.missing_count = 0
 
     @asynccontextmanager
     async def open(self, rollout: Rollout, request: UpstreamRequest) -> AsyncIterator[Reply]:
@@ -29,7 +36,9 @@ class Replay:
         rollout.digests[digest] += 1
         found = find(self._cassette, key, asked)
         if isinstance(found, Missing):
-            self.missing.append(found)
+            self.missing_count += 1
+            if len(self.missing) < KEPT_MISSING:
+                self.missing.append(found)
             raise CallFailed(ProviderError(404, found.explanation))
         yield _reply(found)
 

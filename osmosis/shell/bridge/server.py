@@ -112,8 +112,13 @@ class Bridge:
 
     @property
     def missing(self) -> tuple[Missing, ...]:
-        """The requests that the replayed cassette had no answer for, in order."""
+        """The first requests that the replayed cassette had no answer for, in order; at most 100."""
         return () if self._replay is None else tuple(self._replay.missing)
+
+    @property
+    def missing_count(self) -> int:
+        """How many requests the replayed cassette had no answer for."""
+        return 0 if self._replay is None else self._replay.missing_count
 
     @property
     def recording_error(self) -> OsmosisError | None:

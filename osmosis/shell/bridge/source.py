@@ -14,7 +14,10 @@ from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
 
 ANSWER_LIMIT = 64 * 1024 * 1024
-"""Longest whole answer, and longest single event of a stream, in bytes."""
+"""Longest whole answer, in bytes."""
+
+EVENT_LIMIT = 16 * 1024 * 1024
+"""Longest single event of a stream, in bytes."""
 
 
 class CallFailed(Exception):

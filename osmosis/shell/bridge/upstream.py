@@ -45,6 +45,7 @@ class Upstream:
             headers={
                 "Authorization": f"Bearer {endpoint.api_key or NO_KEY}",
                 "Content-Type": "application/json",
+                "Accept": "application/json",
                 "Accept-Encoding": "identity",
                 "User-Agent": "osmosis-bridge",
             },
@@ -67,13 +68,13 @@ class Upstream:
             response.release()
 
     async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
-        accept = "text/event-stream" if request.stream else "application/json"
+        headers = {"Accept": "text/event-stream"} if request.stream else None
         tries = 0
         while True:
             tries += 1
             try:
                 response = await self._session.post(
-                    self._url, data=_payload(request.body), headers={"Accept": accept}, allow_redirects=False
+                    self._url, data=_payload(request.body), headers=headers, allow_redirects=False
                 )
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 delay = self._delay(tries, None, None) if _is_connection_failure(error) else None
