@@ -1,4 +1,4 @@
-"""Every durable write of a run goes through these few primitives.
+"""Every durable change to a run's files goes through these few primitives.
 
 Each call names its `step` (`journal.write`, `index.rename`, ...). Tests put a simulated disk in the place of this one: it
 fails, fills up or loses power at a chosen step (ruling 28). Errors are the system's own; callers turn them into events.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -20,11 +21,14 @@ class FileLayer:
     """The real disk. Stateless: one instance serves a whole run, from any thread."""
 
     def open_append(self, path: Path, *, step: str) -> int:
-        """A descriptor that appends to `path`, created private (0600) with its directory entry synced."""
-        exists = path.exists()
+        """A descriptor that appends to `path`, created private (0600), with its directory entry synced."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _PRIVATE)
-        if not exists:
+        try:
+            # Also for a file that was there: whoever made it may not have lived to sync its name.
             self.sync_directory(path.parent, step=step)
+        except BaseException:
+            os.close(descriptor)
+            raise
         return descriptor
 
     def write(self, descriptor: int, data: bytes, *, step: str) -> None:
@@ -47,7 +51,7 @@ class FileLayer:
 
     def replace(self, path: Path, data: bytes, *, step: str) -> None:
         """Put `data` at `path` atomically and durably: readers see the old file or the new one, also after a power cut."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self.make_directory(path.parent, step=f"{step}.directory")
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         try:
             try:
@@ -57,8 +61,24 @@ class FileLayer:
                 os.close(descriptor)
             self.rename(Path(name), path, step=f"{step}.rename")
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            self.remove(Path(name), step=f"{step}.remove")
             raise
+
+    def make_directory(self, path: Path, *, step: str) -> None:
+        """Make `path` and the parents it lacks, durably: what is synced in a directory is lost with the directory's name."""
+        if path.is_dir():
+            return
+        self.make_directory(path.parent, step=step)
+        path.mkdir(exist_ok=True)
+        self.sync_directory(path.parent, step=step)
+
+    def remove(self, path: Path, *, step: str) -> None:
+        """Remove a file, if it is there. Not synced: a file that comes back after a power cut is removed again."""
+        path.unlink(missing_ok=True)
+
+    def remove_tree(self, path: Path, *, step: str) -> None:
+        """Remove a directory with everything in it. Not synced."""
+        shutil.rmtree(path)
 
     def rename(self, source: Path, target: Path, *, step: str) -> None:
         """Rename, durably, replacing `target` if it is a file."""

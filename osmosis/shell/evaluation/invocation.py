@@ -21,7 +21,7 @@ from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
 from osmosis.pure.dataset_rows import encode_dataset_rows
-from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import InvocationStarted
 from osmosis.pure.plan import Manifest, new_manifest
 from osmosis.pure.projections import running_summary
@@ -74,6 +74,7 @@ class Invocation:
         self._work = work
         self._token = secrets.token_hex(16)
         self._session: Session | None = None
+        self._journal: JournalWriter | None = None
 
     def perform(self, lock: RunLock) -> RunReport:
         """Run to the end. The process's environment is as before when this returns or raises."""
@@ -99,15 +100,15 @@ class Invocation:
             if self._preparation.cassette is None:
                 self._view.milestone(f"checking model {self._config.experiment.model_path}")
                 await preflight(endpoint, redactor=redactor)
-            with _disk_errors(self._directory.path):
-                lock.identify(utc_now())
+            lock.identify(utc_now())
+            self._archive()
+            try:
                 manifest = self._manifest or self._create(endpoint)
                 self._restore_dataset_rows()
-            try:
                 state = await self._supervise(manifest, endpoint, environment, redactor)
             except BaseException:
                 if self._manifest is None and not self._dispatched:
-                    run_directory.remove(self._directory)
+                    run_directory.remove(self._files, self._directory)
                 raise
             return self._conclude(manifest, state)
 
@@ -117,11 +118,14 @@ class Invocation:
 
     # --- The run directory -------------------------------------------------------------------------------------------------
 
-    def _create(self, endpoint: Endpoint) -> Manifest:
-        """Lay out a new run, moving an old one of that name aside first (`--fresh`)."""
+    def _archive(self) -> None:
+        """Move an old run of that name aside (`--fresh`)."""
         if self._directory.path.exists() and self._request.fresh:
             archived = run_directory.archive(self._files, self._directory, datetime.now(UTC))
             self._view.milestone(f"archived the earlier run as {archived.name}")
+
+    def _create(self, endpoint: Endpoint) -> Manifest:
+        """Lay out a new run."""
         replaying = self._preparation.cassette is not None
         provenance = msgspec.structs.replace(self._preparation.provenance, endpoint=None if replaying else endpoint.base_url)
         manifest = new_manifest(
@@ -149,13 +153,12 @@ class Invocation:
     ) -> State:
         history = self._reading.history
         async with AsyncExitStack() as stack:
-            with _disk_errors(self._directory.path):
-                log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
-                projector = Projector(self._files, self._directory, lambda text: _log_warning(log, text))
-                stack.callback(projector.close)
-                state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
-                projector.begin(manifest, history, state.tally)
-                self._log_start(log)
+            log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
+            projector = Projector(self._files, self._directory, lambda text: _log_warning(log, text))
+            stack.callback(projector.close)
+            state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
+            projector.begin(manifest, history, state.tally)
+            self._log_start(log)
             await self._prepare_rollout(environment, log)
             bridge = await self._start_bridge(stack, endpoint, redactor)
             launch = self._launch(environment)
@@ -276,10 +279,10 @@ class Invocation:
     def _open_journal(
         self, *, on_committed: Callable[[tuple[str, ...]], None], on_failed: Callable[[OSError], None]
     ) -> JournalWriter:
-        with _disk_errors(self._directory.path):
-            return JournalWriter(
-                self._files, self._directory.journal, self._reading, on_committed=on_committed, on_failed=on_failed
-            )
+        self._journal = JournalWriter(
+            self._files, self._directory.journal, self._reading, on_committed=on_committed, on_failed=on_failed
+        )
+        return self._journal
 
     def _report_cassette(self, bridge: Bridge) -> None:
         if missing := bridge.missing:
@@ -293,8 +296,9 @@ class Invocation:
     # --- Afterwards --------------------------------------------------------------------------------------------------------
 
     def _conclude(self, manifest: Manifest, state: State) -> RunReport:
-        """Fold what is on disk, write the final projections, and say how it went."""
-        history = read_journal(self._directory.journal, self._preparation.total_items).history
+        """Fold what is durable, write the final projections, and say how it went."""
+        assert self._journal is not None
+        history = read_journal(self._directory.journal, self._preparation.total_items, size=self._journal.size).history
         reason = state.reason
         try:
             summary = Projector(self._files, self._directory, lambda _: None).finalize(manifest, history)
@@ -346,15 +350,3 @@ class Invocation:
 
 def _log_warning(log: RunLog, text: str) -> None:
     log.write("WARNING", "artifacts", text)
-
-
-@contextmanager
-def _disk_errors(path: os.PathLike[str]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OsmosisError(
-            f"The run directory {os.fspath(path)} cannot be written.",
-            problems=[Problem(str(error.filename or path), error.strerror or str(error))],
-            hint="Free some space, check the permissions, or name another place with --output.",
-        ) from None

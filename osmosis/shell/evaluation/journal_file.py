@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -28,23 +29,34 @@ class JournalReading(msgspec.Struct, frozen=True):
     torn: int = 0
 
 
-def read_journal(path: Path, total_items: int, *, label: str | None = None) -> JournalReading:
-    """Read and fold the journal at `path`; an absent file is an empty journal. Raises JournalDamage.
+def read_journal(path: Path, total_items: int, *, label: str | None = None, size: int | None = None) -> JournalReading:
+    """Read and fold the journal at `path`, or its first `size` bytes; an absent file is an empty journal. Raises JournalDamage.
 
     Memory depends on the number of items, not on the length of the file. Reads only.
     """
     decoder = JournalDecoder(label or str(path))
     history = RunHistory(total_items)
     if path.exists():
+        left = path.stat().st_size if size is None else size
         with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
+            while chunk := file.read(min(_CHUNK, left)):
+                left -= len(chunk)
                 for record in decoder.feed(chunk):
                     history.add(record)
     return JournalReading(history, decoder.count, decoder.offset, decoder.torn)
 
 
+def settle_journal(files: FileLayer, path: Path) -> None:
+    """Make durable what was read from a journal that nothing will be appended to, before anything is said about it."""
+    descriptor = files.open_append(path, step="journal.settle")
+    try:
+        files.sync(descriptor, step="journal.settle.sync")
+    finally:
+        files.close(descriptor)
+
+
 class JournalWriter:
-    """Appends records after what a `JournalReading` found.
+    """Appends records after what a `JournalReading` found. `size` is how many bytes are durable.
 
     `on_committed` is called on the event loop with the rollout ids of each group that became durable; `on_failed` once, with
     the reason, when the disk refuses. After that nothing more is written.
@@ -61,6 +73,7 @@ class JournalWriter:
     ) -> None:
         self._files = files
         self._sequence = reading.records
+        self.size = reading.size
         self._on_committed = on_committed
         self._on_failed = on_failed
         self._pending: list[Record] = []
@@ -68,9 +81,14 @@ class JournalWriter:
         self._failed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._descriptor = files.open_append(path, step="journal.create")
-        if reading.torn:
-            files.truncate(self._descriptor, reading.size, step="journal.truncate")
-            files.sync(self._descriptor, step="journal.truncate.sync")
+        try:
+            if reading.torn:
+                files.truncate(self._descriptor, reading.size, step="journal.truncate")
+            # What was read may be another process's last words, written and never synced; from now on it counts.
+            files.sync(self._descriptor, step="journal.create.sync")
+        except BaseException:
+            self._files.close(self._descriptor)
+            raise
 
     def append(self, record: Record) -> None:
         """Write `record` after all earlier ones; it becomes durable with the next commit, or at `close`."""
@@ -99,6 +117,7 @@ class JournalWriter:
                 await loop.run_in_executor(self._thread, self._write, group)
             except OSError as error:
                 self._failed = True
+                await loop.run_in_executor(self._thread, self._take_back)
                 self._on_failed(error)
             else:
                 self._on_committed(tuple(record.rollout_id for record in group if isinstance(record, Result)))
@@ -106,6 +125,18 @@ class JournalWriter:
 
     def _write(self, group: list[Record]) -> None:
         encoded = [encode_record(record, number) for number, record in enumerate(group, self._sequence + 1)]
-        self._files.write(self._descriptor, b"".join(encoded), step="journal.write")
+        data = b"".join(encoded)
+        self._files.write(self._descriptor, data, step="journal.write")
         self._files.sync(self._descriptor, step="journal.sync")
         self._sequence += len(group)
+        self.size += len(data)
+
+    def _take_back(self) -> None:
+        """Cut off what could not be made durable, as far as the disk still obeys.
+
+        After a failed sync the system may show bytes that it has given up writing: a later start would trust them, and
+        lose them with the next power cut.
+        """
+        with suppress(OSError):
+            self._files.truncate(self._descriptor, self.size, step="journal.take_back")
+            self._files.sync(self._descriptor, step="journal.take_back.sync")

@@ -7,7 +7,6 @@ manifest, the journal and `rollout_trials/` at any time, byte for byte (ruling 1
 
 from __future__ import annotations
 
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -101,7 +100,7 @@ class Projector:
         data = _read_regular(trial / TRAJECTORY_FILENAME)
         facts = trajectory_facts(data) if data is not None else None
         if data is None or facts is None or facts.rollout_id != trial.name:
-            target.unlink(missing_ok=True)
+            self._files.remove(target, step="trajectories.remove")
             return None
         self._write(target, data)
         return facts.usage
@@ -118,7 +117,7 @@ class Projector:
     def _remove_stale(self, target: Path, wanted: dict[str, Path]) -> None:
         present = {path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir()}
         if present - wanted.keys():
-            shutil.rmtree(target)
+            self._files.remove_tree(target, step="artifacts.remove")
 
     def _publishable(self, source: Path) -> Iterator[tuple[str, Path]]:
         if source.is_symlink() or not source.is_dir():

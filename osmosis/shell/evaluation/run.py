@@ -21,12 +21,12 @@ from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.invocation import Invocation
-from osmosis.shell.evaluation.journal_file import JournalReading, read_journal
+from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal
 from osmosis.shell.evaluation.orphans import stop_orphans
 from osmosis.shell.evaluation.preparation import Preparation, prepare
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.request import RunRequest
-from osmosis.shell.evaluation.run_directory import locked
+from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
 from osmosis.shell.evaluation.view import RunView
 
 
@@ -45,7 +45,7 @@ def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None =
 
 def _run(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport:
     stop_orphans(preparation.directory.output_root, view.milestone)
-    with locked(preparation.directory) as lock:
+    with disk_errors(preparation.directory), locked(preparation.directory) as lock:
         found = None if preparation.request.fresh else _find(preparation)
         reading = found.reading if found else JournalReading(RunHistory(preparation.total_items))
         work = workload(_items(preparation), reading.history, retry_failed=preparation.request.retry_failed)
@@ -84,6 +84,7 @@ def _find(preparation: Preparation) -> _Found | None:
                 problems=[Problem(str(directory.manifest), "no such file")],
                 hint="Restore the manifest, use another --name, or start over with --fresh (the directory is archived).",
             )
+        refuse_foreign(directory)
         return None
     manifest = decode_manifest(directory.manifest.read_bytes(), str(directory.manifest))
     changes = compare_inputs(manifest.inputs, preparation.inputs)
@@ -126,6 +127,7 @@ def _look(preparation: Preparation, found: _Found, files: FileLayer) -> RunRepor
     directory, history = preparation.directory, found.reading.history
     metrics = decode_metrics(directory.metrics.read_bytes(), str(directory.metrics)) if directory.metrics.exists() else None
     if metrics is None or metrics.eval_run != eval_run_info(found.manifest, history, running=False):
+        settle_journal(files, directory.journal)
         summary = Projector(files, directory, lambda _: None).finalize(found.manifest, history)
     else:
         summary = metrics.summary

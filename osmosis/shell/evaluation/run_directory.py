@@ -5,10 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -100,20 +99,43 @@ def refuse_symlink(directory: RunDirectory) -> None:
         )
 
 
+def refuse_foreign(directory: RunDirectory) -> None:
+    """Raise OsmosisError when a directory without a manifest holds anything but what an unfinished `create` leaves there.
+
+    A run that fails before its first dispatch removes its directory, which must not be somebody else's.
+    """
+    ours = {path.name for path in (directory.trials, directory.source_files, directory.dataset_rows)}
+    present = directory.path.iterdir() if directory.path.is_dir() else ()
+    foreign = sorted(path.name for path in present if path.name not in ours and not path.match(".*.tmp"))
+    if foreign:
+        raise OsmosisError(
+            f"{directory.path} exists and is not a run.",
+            code=ErrorCode.CONFLICT,
+            problems=[Problem(str(directory.path / name), "is not a part of a run") for name in foreign[:_FOREIGN_SHOWN]],
+            hint="Use another --name or --output, or --fresh to move the directory aside.",
+        )
+
+
+_FOREIGN_SHOWN = 5
+
+
 def create(
     files: FileLayer, directory: RunDirectory, manifest: Manifest, sources: SourceTree, dataset_rows: Iterable[bytes]
 ) -> None:
     """Lay out a new run. The manifest comes last: a directory without one is not yet a run."""
-    directory.trials.mkdir(parents=True, exist_ok=True)
+    files.make_directory(directory.trials, step="run_directory")
+    # The lock made the output root, whose name must last as long as the run.
+    for parent in directory.output_root.parents:
+        files.sync_directory(parent, step="output_root")
     files.replace(directory.source_files, encode_source_files(sources), step="source_files")
     files.replace(directory.dataset_rows, b"".join(dataset_rows), step="dataset_rows")
     files.replace(directory.manifest, encode_manifest(manifest), step="manifest")
-    files.sync_directory(directory.output_root, step="run_directory")
 
 
-def remove(directory: RunDirectory) -> None:
-    """Remove a run that never dispatched anything (ruling 10)."""
-    shutil.rmtree(directory.path, ignore_errors=True)
+def remove(files: FileLayer, directory: RunDirectory) -> None:
+    """Remove a run that never dispatched anything, as far as the disk obeys (ruling 10)."""
+    with suppress(OSError):
+        files.remove_tree(directory.path, step="run_directory.remove")
 
 
 def archive(files: FileLayer, directory: RunDirectory, now: datetime) -> Path:
@@ -123,6 +145,19 @@ def archive(files: FileLayer, directory: RunDirectory, now: datetime) -> Path:
     target = next(path for name in candidates if not (path := directory.output_root / name).exists())
     files.rename(directory.path, target, step="archive")
     return target
+
+
+@contextmanager
+def disk_errors(directory: RunDirectory) -> Iterator[None]:
+    """Turn an error of the disk into one that says which path of the run it was, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise OsmosisError(
+            f"The run directory {directory.path} cannot be written.",
+            problems=[Problem(str(error.filename or directory.path), error.strerror or str(error))],
+            hint="Free some space, check the permissions, or name another place with --output.",
+        ) from None
 
 
 class Holder(msgspec.Struct, frozen=True):
