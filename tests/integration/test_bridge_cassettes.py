@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,25 @@ async def test_a_torn_line_is_cut_off(tmp_path):
         Recorder(path, HEADER, Redactor()).close()
         assert list(load_cassette(path).calls) == (keys if length == len(whole) - 1 else keys[:1])
     assert len(heard) == 2
+
+
+async def test_a_disk_that_refuses_ends_the_recording_not_the_run(tmp_path):
+    """When a line cannot be written whole, the call is answered all the same, the run learns why, and earlier calls stay."""
+    path = tmp_path / "c.jsonl"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with serving(counting) as stub, bridged(stub.url, record=Recorder(path, HEADER, Redactor())) as front:
+        await front.ask(question("a"))
+        assert front.bridge.recording_error is None
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, limits[1]))
+        try:
+            heard = [await front.ask(question(text)) for text in ("b", "c")]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert [status for status, _ in heard] == [200, 200]
+        assert front.bridge.recording_error is not None
+        assert "cannot be written" in str(front.bridge.recording_error)
+        assert len(front.bridge.take_usage("r") or ()) == 3
+    assert [call.request["messages"][0]["content"] for call in load_cassette(path).calls.values()] == ["a"]
 
 
 async def test_failures_of_the_moment_are_not_recorded(tmp_path):
