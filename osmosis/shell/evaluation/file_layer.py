@@ -9,11 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
 _PRIVATE: Final = 0o600
+_STEM: Final = 40
+"""How many characters of a file's name its unfinished version keeps: names may be 255 bytes long."""
+
 _UNSYNCABLE: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 
 
@@ -31,6 +33,10 @@ class FileLayer:
             raise
         return descriptor
 
+    def create(self, path: Path, *, step: str) -> int:
+        """A descriptor of an empty private file at `path`, which may have been there. Its directory entry is not synced."""
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, _PRIVATE)
+
     def write(self, descriptor: int, data: bytes, *, step: str) -> None:
         """Write all of `data`, however many calls it takes."""
         view = memoryview(data)
@@ -46,22 +52,24 @@ class FileLayer:
         os.ftruncate(descriptor, length)
 
     def close(self, descriptor: int) -> None:
-        """Close a descriptor that `open_append` gave."""
+        """Close a descriptor that `open_append` or `create` gave."""
         os.close(descriptor)
 
     def replace(self, path: Path, data: bytes, *, step: str) -> None:
         """Put `data` at `path` atomically and durably: readers see the old file or the new one, also after a power cut."""
         self.make_directory(path.parent, step=f"{step}.directory")
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        # A run has one writer, so a fixed name is nobody else's; what a crash leaves there, the next replacement takes along.
+        unfinished = path.with_name(f".{path.name[:_STEM]}.tmp")
+        descriptor = self.create(unfinished, step=f"{step}.create")
         try:
             try:
                 self.write(descriptor, data, step=f"{step}.write")
                 self.sync(descriptor, step=f"{step}.sync")
             finally:
-                os.close(descriptor)
-            self.rename(Path(name), path, step=f"{step}.rename")
+                self.close(descriptor)
+            self.rename(unfinished, path, step=f"{step}.rename")
         except BaseException:
-            self.remove(Path(name), step=f"{step}.remove")
+            self.remove(unfinished, step=f"{step}.remove")
             raise
 
     def make_directory(self, path: Path, *, step: str) -> None:

@@ -133,8 +133,13 @@ def create(
 
 
 def remove(files: FileLayer, directory: RunDirectory) -> None:
-    """Remove a run that never dispatched anything, as far as the disk obeys (ruling 10)."""
+    """Remove a run that never dispatched anything, as far as the disk obeys (ruling 10). Half removed, it is still a run."""
     with suppress(OSError):
+        for path in directory.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                files.remove_tree(path, step="run_directory.remove")
+            elif path != directory.manifest:
+                files.remove(path, step="run_directory.remove")
         files.remove_tree(directory.path, step="run_directory.remove")
 
 
