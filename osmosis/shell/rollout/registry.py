@@ -63,7 +63,9 @@ class Limits:
 
 @dataclass(eq=False)
 class _Rollout:
-    request: InitRequest
+    """What stays of a rollout until its retention ends. Its request, with the model key in it, is not among it."""
+
+    rollout_id: str
     token_digest: bytes
     lease_deadline: float
     status: RolloutStatus = RolloutStatus.QUEUED
@@ -71,10 +73,6 @@ class _Rollout:
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     waiters: set[asyncio.Future[None]] = field(default_factory=set)
-
-    @property
-    def rollout_id(self) -> str:
-        return self.request.rollout_id
 
     def wake(self) -> None:
         for waiter in self.waiters:
@@ -110,10 +108,10 @@ class RolloutRegistry:
             raise RefusalError(409, "rollout_id is already registered")
         loop = asyncio.get_running_loop()
         token = secrets.token_urlsafe(32)
-        rollout = _Rollout(request, _digest(token), loop.time() + self._limits.polling_lease_timeout_sec)
+        rollout = _Rollout(request.rollout_id, _digest(token), loop.time() + self._limits.polling_lease_timeout_sec)
         self._rollouts[rollout.rollout_id] = rollout
         rollout.timer = loop.call_at(rollout.lease_deadline, self._check_lease, rollout)
-        rollout.task = loop.create_task(self._execute(rollout), name=f"rollout {rollout.rollout_id}")
+        rollout.task = loop.create_task(self._execute(rollout, request), name=f"rollout {rollout.rollout_id}")
         self._tasks.add(rollout.task)
         rollout.task.add_done_callback(lambda task: self._execution_ended(rollout, task))
         return InitResponse(
@@ -124,10 +122,10 @@ class RolloutRegistry:
             polling_lease_timeout_sec=self._limits.polling_lease_timeout_sec,
         )
 
-    async def _execute(self, rollout: _Rollout) -> None:
+    async def _execute(self, rollout: _Rollout, request: InitRequest) -> None:
         self._move(rollout, RolloutStatus.RUNNING)
         try:
-            response = await self._run_backend(rollout)
+            response = await self._run_backend(rollout, request)
         except asyncio.CancelledError:
             self._finish(rollout, _ended(rollout, RolloutStatus.CANCELLED, "cancelled"))
             raise
@@ -137,8 +135,7 @@ class RolloutRegistry:
             response = _ended(rollout, RolloutStatus.FAILURE, message, error_category(error))
         self._finish(rollout, response)
 
-    async def _run_backend(self, rollout: _Rollout) -> ResultResponse:
-        request = rollout.request
+    async def _run_backend(self, rollout: _Rollout, request: InitRequest) -> ResultResponse:
         context = RolloutContext(
             chat_completions_url=request.chat_completions_url,
             api_key=request.llm_api_key,
