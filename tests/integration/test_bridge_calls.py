@@ -238,7 +238,7 @@ async def test_a_client_that_hangs_up_cancels_its_call():
         assert front.bridge.calls_in_flight == 0
 
 
-@pytest.mark.parametrize("end", ["cancel", "take_usage", "stop"])
+@pytest.mark.parametrize("end", ["cancel", "take_usage", "stop", "stop at once"])
 async def test_calls_in_flight_end_with_their_rollout(end):
     """Cancelling or settling a rollout, or stopping the bridge, cuts a slow call at once on both sides."""
     reached = asyncio.Event()
@@ -252,8 +252,8 @@ async def test_calls_in_flight_end_with_their_rollout(end):
         call = asyncio.create_task(front.ask(QUESTION))
         async with asyncio.timeout(PATIENCE):
             await reached.wait()
-            if end == "stop":
-                await front.bridge.stop()
+            if end.startswith("stop"):
+                await front.bridge.stop(2.0 if end == "stop" else 0.0)
             else:
                 getattr(front.bridge, end)("r")
             await stub.wait_abandoned()

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from osmosis.pure.usage import CallUsage
+from osmosis.shell.bridge.source import EVENT_LIMIT
 from tests.integration.stub_provider import (
     KEY,
     PATIENCE,
@@ -200,6 +201,15 @@ async def test_a_stream_that_breaks_off_says_so(script):
         assert front.bridge.take_usage("r") is None
 
 
+async def test_an_endless_event_is_cut_off():
+    """A provider that never ends an event cannot fill the memory: the call fails at the limit."""
+    flood = framed(STREAM[0], b"data: " + b"x" * (EVENT_LIMIT + 1), *STREAM[1:])
+    async with raw_server(flood) as (url, _), bridged(url) as front:
+        _, data = await front.ask(QUESTION)
+        assert b"event of the stream is longer" in data
+        assert front.bridge.take_usage("r") is None
+
+
 async def test_a_stream_without_its_last_line_is_whole():
     """Some servers leave `[DONE]` out after the last chunk; the client gets it, and usage counts."""
     async with serving(streams(*STREAM[:4])) as stub, bridged(stub.url) as front:
@@ -265,7 +275,7 @@ async def test_a_client_that_hangs_up_cancels_the_stream(moment):
         assert front.bridge.take_usage("r") is None
 
 
-@pytest.mark.parametrize("end", ["cancel", "stop"])
+@pytest.mark.parametrize("end", ["cancel", "stop", "stop at once"])
 async def test_streams_in_flight_end_with_their_rollout(end):
     """Cancelling the rollout or stopping the bridge cuts its streams on both sides."""
     reached = asyncio.Event()
@@ -279,8 +289,8 @@ async def test_streams_in_flight_end_with_their_rollout(end):
         call = asyncio.create_task(front.ask(QUESTION))
         async with asyncio.timeout(PATIENCE):
             await reached.wait()
-            if end == "stop":
-                await front.bridge.stop()
+            if end.startswith("stop"):
+                await front.bridge.stop(2.0 if end == "stop" else 0.0)
             else:
                 front.bridge.cancel("r")
             await stub.wait_abandoned()
