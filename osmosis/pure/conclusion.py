@@ -15,16 +15,17 @@ from osmosis.pure.report import FailedRow, PlanSummary, RunReport, RunStatus
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """How an invocation went, as the supervisor leaves it."""
+    """How an invocation went, as the supervisor leaves it. `pending` counts the items it still had to run, or to run again."""
 
     dispatched: int = 0
+    pending: int = 0
     interrupted: bool = False
     halt_reason: str | None = None
 
 
 def run_status(history: RunHistory, closing: Closing) -> RunStatus:
     """How the command ended. A finished run is a success unless every single item failed (ruling 12)."""
-    if not history.finished:
+    if closing.pending or not history.finished:
         return RunStatus.INTERRUPTED if closing.interrupted else RunStatus.PARTIAL
     everything_failed = all(result.status is Status.FAILED for result in history.results.values())
     return RunStatus.ALL_FAILED if everything_failed else RunStatus.SUCCESS
@@ -43,6 +44,7 @@ def run_report(
     """The report of a run as it stands. `closing` is None when there was nothing to do."""
     status = RunStatus.NOOP if closing is None else run_status(history, closing)
     closing = closing or Closing()
+    pending = max(closing.pending, history.total_items - len(history.results))
     results = [history.results[item] for item in sorted(history.results)]
     by_status = Counter(result.status for result in results)
     return RunReport(
@@ -52,7 +54,7 @@ def run_report(
         output_path=output_path,
         dataset_source="explicit",
         total_work_items=history.total_items,
-        pending=history.total_items - len(results),
+        pending=pending,
         dispatched=closing.dispatched,
         succeeded=by_status[Status.SUCCESS],
         failed=by_status[Status.FAILED],
@@ -63,7 +65,7 @@ def run_report(
         failed_rows=_listed(results, Status.FAILED, trials_path),
         skipped_rows=_listed(results, Status.SKIPPED, trials_path),
         workspace_directory=workspace_directory,
-        message=_MESSAGES[status].format(name=manifest.run_name, pending=history.total_items - len(results)),
+        message=_MESSAGES[status].format(name=manifest.run_name, pending=pending),
         halt_reason=closing.halt_reason,
     )
 

@@ -230,6 +230,11 @@ class RunHistory(msgspec.Struct):
         """Whether `item`'s result was carried over into a later invocation of a then unfinished run (ruling 3)."""
         return self._made_by[item] < self._last_unfinished_start
 
+    def made_by(self, item: WorkItem) -> str | None:
+        """The id of the invocation that `item`'s current result comes from; None without a result."""
+        number = self._made_by.get(item, 0)
+        return self.invocations[number - 1].started.id if number else None
+
     def add(self, record: Record) -> None:
         """Fold one more record, in journal order."""
         match record:

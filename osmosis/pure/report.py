@@ -34,7 +34,11 @@ class PlanSummary(msgspec.Struct, frozen=True):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """Counts over the whole run, carried-over results included. `scored` leaves skipped out; failed items count as scored."""
+    """Counts over the whole run, carried-over results included. `scored` leaves skipped out; failed items count as scored.
+
+    `waiting` rollouts have a model call that waits for a provider's rate limit; the first of them tries again in `next_try_s`
+    seconds.
+    """
 
     total: int
     done: int
@@ -45,6 +49,8 @@ class Progress(msgspec.Struct, frozen=True):
     passed: int
     in_flight: int
     tokens: int
+    waiting: int = 0
+    next_try_s: float | None = None
 
 
 class ItemFinished(msgspec.Struct, frozen=True):

@@ -56,6 +56,11 @@ def workload(planned: Iterable[WorkItem], history: RunHistory, *, retry_failed: 
     return Workload(tuple(together), tuple(alone), frozenset(superseded))
 
 
+def still_to_run(work: Workload, history: RunHistory, invocation_id: str) -> int:
+    """How many items of `work` have no result of that invocation yet: what an interrupted run or retry has left to do."""
+    return sum(history.made_by(item) != invocation_id for items in (work.together, work.alone) for item in items)
+
+
 def refusal(run_name: str, changes: Iterable[Change], sources: SourceChanges | None) -> OsmosisError:
     """The error for a named run whose inputs changed: `Changed: dataset, rollout`, and under each group what changed."""
     changes = tuple(changes)

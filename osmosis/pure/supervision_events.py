@@ -71,10 +71,14 @@ class ServerLost(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that concerns the whole run: the key was rejected, the tunnel died, the server answers nonsense."""
+    """Something that concerns the whole run: the key was rejected, the tunnel died, the server answers nonsense.
+
+    `unresponsive` when it is the rollout server that cannot be talked to any more.
+    """
 
     at: str
     reason: str
+    unresponsive: bool = False
 
 
 class Interrupted(msgspec.Struct, frozen=True):

@@ -21,6 +21,9 @@ The life of a run:
   may be an echo of the cause, so it is not: that item stays pending.
 - STOPPING: the rollout server was asked to stop. DONE: how it went stands in `ending` and `reason`.
 
+A server that no longer answers (a `Fault` that says so) is not waited for: nobody can hear of what it still does, so what is in
+flight is dropped at once and the server gets no more time than at the end of a finished run.
+
 Interrupts (E24): the first drains and waits for clean-up; the second abandons what is in flight and gives the server five
 seconds; the third leaves at once. A journal that cannot be written ends the run in the same way as a fault, and nothing is
 appended after it.
@@ -122,6 +125,7 @@ class State(msgspec.Struct, frozen=True):
     began: bool = False
     journal_ok: bool = True
     suspects: tuple[WorkItem, ...] = ()
+    unresponsive: bool = False
     ending: Ending | None = None
     reason: str | None = None
 
@@ -170,8 +174,13 @@ def rollout_id(invocation_id: str, item: WorkItem, number: int) -> str:
     return xxhash.xxh3_128_hexdigest(f"{invocation_id}:{item.row_index}:{item.run_index}:{number}".encode())
 
 
-def progress(state: State) -> Progress:
-    """The counts to show now."""
+def patient(state: State) -> bool:
+    """Whether the rollout server gets the long time to clean up: after a cancellation that it can still hear of."""
+    return state.ending in (Ending.INTERRUPTED, Ending.HALTED) and state.interrupts < 2 and not state.unresponsive
+
+
+def progress(state: State, waiting: int = 0, next_try_s: float | None = None) -> Progress:
+    """The counts to show now. `waiting` rollouts wait for a rate limit, the first of them for `next_try_s` more seconds."""
     tally = state.tally
     return Progress(
         total=state.assignment.total_items,
@@ -183,6 +192,8 @@ def progress(state: State) -> Progress:
         passed=tally.passed,
         in_flight=sum(flight.result is None for flight in state.in_flight.values()),
         tokens=tally.tokens,
+        waiting=waiting,
+        next_try_s=next_try_s,
     )
 
 
@@ -254,7 +265,18 @@ def _lose_server_late(state: State, event: ServerLost) -> Step:
 
 
 def _halt(state: State, event: Fault) -> Step:
-    return _drain(_with(state, ending=Ending.HALTED, reason=event.reason), event.at)
+    halted = _with(state, ending=Ending.HALTED, reason=event.reason)
+    return _drop_running(halted, event.at) if event.unresponsive else _drain(halted, event.at)
+
+
+def _halt_late(state: State, event: Fault) -> Step:
+    return _drop_running(state, event.at) if event.unresponsive else (state, [])
+
+
+def _drop_running(state: State, at: str) -> Step:
+    """Nobody will hear of what is in flight any more; results that the journal has are still waited for."""
+    recording = {name: flight for name, flight in state.in_flight.items() if flight.result is not None}
+    return _go_on(_with(state, phase=Phase.DRAINING, unresponsive=True, in_flight=recording), at)
 
 
 def _lose_journal(state: State, event: JournalFailed) -> Step:
@@ -360,9 +382,9 @@ def _stop(state: State, at: str, effects: list[Effect]) -> Step:
     reason = state.reason or (None if ending is not Ending.HALTED else "some items were cancelled and are still pending")
     if state.journal_ok and state.began:
         effects.append(Append(InvocationEnded(at, ending, state.suspects)))
-    patient = ending in (Ending.INTERRUPTED, Ending.HALTED) and state.interrupts < 2
-    effects.append(StopServer(GRACE_AFTER_HALT if patient else GRACE_AFTER_FINISH))
-    return _with(state, phase=Phase.STOPPING, ending=ending, reason=reason), effects
+    state = _with(state, phase=Phase.STOPPING, ending=ending, reason=reason)
+    effects.append(StopServer(GRACE_AFTER_HALT if patient(state) else GRACE_AFTER_FINISH))
+    return state, effects
 
 
 _TRANSITIONS: Mapping[tuple[Phase, type[Event]], Callable[[State, Any], Step]] = {
@@ -385,6 +407,7 @@ _TRANSITIONS: Mapping[tuple[Phase, type[Event]], Callable[[State, Any], Step]] =
     (Phase.DRAINING, DeadlinePassed): _drop,
     (Phase.DRAINING, Committed): _publish,
     (Phase.DRAINING, JournalFailed): _lose_journal,
+    (Phase.DRAINING, Fault): _halt_late,
     (Phase.DRAINING, ServerLost): _lose_server_late,
     (Phase.DRAINING, Interrupted): _interrupt_again,
     (Phase.STOPPING, Interrupted): _interrupt_again,

@@ -5,6 +5,7 @@ Neither shows in plain or JSON mode. The texts are functions of the records; onl
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -72,11 +73,18 @@ def standing(progress: Progress) -> tuple[str, ...]:
             (f"pass {percent(progress.passed, progress.scored, decimals=0)}", True),
             (f"failed {thousands(progress.failed)}", progress.failed > 0),
             (f"skipped {thousands(progress.skipped)}", progress.skipped > 0),
+            (waiting(progress), progress.waiting > 0),
             (f"{thousands(progress.in_flight)} in flight", progress.in_flight > 0),
             (f"{thousands(progress.tokens)} tokens", progress.tokens > 0),
         )
         if shown
     )
+
+
+def waiting(progress: Progress) -> str:
+    """`3 waiting on rate limit, next try in 12 s`."""
+    following = "" if progress.next_try_s is None else f", next try in {math.ceil(progress.next_try_s)} s"
+    return f"{thousands(progress.waiting)} waiting on rate limit{following}"
 
 
 def fitting(parts: Sequence[str], width: int) -> str:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
 
 import msgspec
@@ -29,7 +28,7 @@ from osmosis.pure.protocol import InitRequest
 from osmosis.pure.providers import Endpoint, resolve
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.report import RunReport
-from osmosis.pure.resume import Workload
+from osmosis.pure.resume import Workload, still_to_run
 from osmosis.pure.secret_forms import secret_values
 from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
@@ -43,12 +42,10 @@ from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter,
 from osmosis.shell.evaluation.preparation import Preparation
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
-from osmosis.shell.evaluation.run_directory import RunLock
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.session import Session, Tools
+from osmosis.shell.evaluation.signals import interrupts_to
 from osmosis.shell.evaluation.view import RunView
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Invocation:
@@ -76,7 +73,7 @@ class Invocation:
         self._session: Session | None = None
         self._journal: JournalWriter | None = None
 
-    def perform(self, lock: RunLock) -> RunReport:
+    def perform(self) -> RunReport:
         """Run to the end. The process's environment is as before when this returns or raises."""
         inherited = dict(os.environ)
         file = read_secrets_file(self._secrets_path(self._request.secrets_file)) if self._request.secrets_file else ()
@@ -88,19 +85,16 @@ class Invocation:
             known = secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])
             self._view.protect(known)
             rollout_environment = inherited | self._config.env | required
-            return asyncio.run(self._evaluate(lock, endpoint, rollout_environment, Redactor(known)))
+            return asyncio.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
 
     def _secrets_path(self, given: str) -> str:
         return given if given == STANDARD_INPUT else str(self._request.working_directory / os.path.expanduser(given))
 
-    async def _evaluate(
-        self, lock: RunLock, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
-    ) -> RunReport:
+    async def _evaluate(self, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor) -> RunReport:
         with self._interrupts():
             if self._preparation.cassette is None:
                 self._view.milestone(f"checking model {self._config.experiment.model_path}")
                 await preflight(endpoint, redactor=redactor)
-            lock.identify(utc_now())
             self._archive()
             try:
                 manifest = self._manifest or self._create(endpoint)
@@ -309,7 +303,12 @@ class Invocation:
         return run_report(
             manifest=manifest,
             history=history,
-            closing=Closing(state.cursor, state.interrupts > 0, reason),
+            closing=Closing(
+                dispatched=state.cursor,
+                pending=still_to_run(self._work, history, state.assignment.invocation.id),
+                interrupted=state.interrupts > 0,
+                halt_reason=reason,
+            ),
             metrics=summary,
             output_path=str(self._directory.path),
             trials_path=str(self._directory.trials),
@@ -319,33 +318,27 @@ class Invocation:
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
         """Signals go to the session once it dispatches; before that they cancel what is being prepared."""
-        loop = asyncio.get_running_loop()
         main = asyncio.current_task()
         assert main is not None
         interrupted = False
 
         def interrupt() -> None:
             nonlocal interrupted
-            if self._dispatched:
-                assert self._session is not None
+            if self._session is not None and self._session.state.began:
                 self._session.interrupt()
-            else:
+            elif not interrupted:
+                # Only once: what is cancelled kills its children, and a second blow would interrupt just that.
                 interrupted = True
+                self._view.milestone("interrupted: nothing has been dispatched; cleaning up")
                 main.cancel()
 
-        for number in _SIGNALS:
-            # Only the main thread may handle signals; anywhere else they are its business.
-            with suppress(RuntimeError, ValueError):
-                loop.add_signal_handler(number, interrupt)
         try:
-            yield
+            with interrupts_to(interrupt):
+                yield
         except asyncio.CancelledError:
             if interrupted:
                 raise KeyboardInterrupt from None
             raise
-        finally:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
 
 
 def _log_warning(log: RunLog, text: str) -> None:

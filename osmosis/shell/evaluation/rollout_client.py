@@ -28,7 +28,8 @@ from osmosis.pure.protocol import (
 )
 
 ADMISSION_TIMEOUT = 30.0
-_SHOWN = 300
+_SHOWN = 400
+_READ = 1 << 16
 
 
 class AdmissionRefused(Exception):
@@ -148,4 +149,9 @@ def _named(error: BaseException) -> str:
 
 
 def _shown(body: bytes) -> str:
-    return body[:_SHOWN].decode(errors="replace")
+    return body[:_READ].decode(errors="replace")
+
+
+def shortened(text: str) -> str:
+    """`text` at the length at which it is shown. To be called after redaction: half a secret is not recognised."""
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

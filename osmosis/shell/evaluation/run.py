@@ -19,6 +19,7 @@ from osmosis.pure.plan import Manifest, compare_inputs, decode_manifest, work_it
 from osmosis.pure.projections import eval_run_info
 from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
+from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.invocation import Invocation
 from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal
@@ -27,6 +28,7 @@ from osmosis.shell.evaluation.preparation import Preparation, prepare
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
+from osmosis.shell.evaluation.signals import termination_as_interrupt
 from osmosis.shell.evaluation.view import RunView
 
 
@@ -37,10 +39,11 @@ def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None =
     dispatch. Once items are dispatched, an interrupt ends in a report.
     """
     files = files or FileLayer()
-    report = _run(prepare(request), view, files)
-    if report.status is RunStatus.NOOP and view.propose(f"{report.message} Start a new run beside it?"):
-        return _run(prepare(msgspec.structs.replace(request, name=None)), view, files)
-    return report
+    with termination_as_interrupt():
+        report = _run(prepare(request), view, files)
+        if report.status is RunStatus.NOOP and view.propose(f"{report.message} Start a new run beside it?"):
+            return _run(prepare(msgspec.structs.replace(request, name=None)), view, files)
+        return report
 
 
 def _run(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport:
@@ -53,10 +56,11 @@ def _run(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport
         view.plan(plan)
         if found and not work.size:
             return _look(preparation, found, files)
+        lock.identify(utc_now())
         if preparation.cassette is None and not view.confirm(_question(plan), default=False):
             return declined_report(plan, str(preparation.workspace))
         manifest = found.manifest if found else None
-        return Invocation(preparation, view, files, manifest, reading, work).perform(lock)
+        return Invocation(preparation, view, files, manifest, reading, work).perform()
 
 
 def _question(plan: PlanSummary) -> str:

@@ -40,13 +40,14 @@ from osmosis.pure.supervision_events import (
     Stopped,
     StopServer,
 )
+from osmosis.pure.supervision_notices import notice
 from osmosis.pure.supervisor import Phase, State, advance, progress
 from osmosis.pure.tally import Tally
 from osmosis.shell.bridge import Bridge
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.journal_file import JournalWriter
 from osmosis.shell.evaluation.projection import Projector
-from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable
+from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable, shortened
 from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.view import RunView
@@ -82,6 +83,7 @@ class Session:
         self._drives: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
         self._projecting = ThreadPoolExecutor(1, thread_name_prefix="projection")
         self._metrics_due = 0.0
         self._watch(server)
@@ -92,7 +94,7 @@ class Session:
 
     def provider_rejected(self, reason: str) -> None:
         """The model provider refused the credentials: every further call would fail alike."""
-        self._post(Fault(utc_now(), reason))
+        self._fault(reason)
 
     async def run(self, open_journal: Callable[..., JournalWriter]) -> State:
         """Perform effects until the supervisor is done; everything it was told to record is then on disk."""
@@ -113,6 +115,10 @@ class Session:
     def _take(self, event: Event) -> None:
         before = self.state
         self.state, effects = advance(before, event)
+        # First the words, then the deeds: a cancellation may take its time.
+        if text := notice(before, self.state):
+            self._tools.view.milestone(text)
+            self._log("INFO", "run", text)
         for effect in effects:
             _PERFORM[type(effect)](self, effect)
         if self.state.tally is not before.tally:
@@ -122,6 +128,12 @@ class Session:
 
     def _post(self, event: Event) -> None:
         self._events.put_nowait(event)
+
+    def _fault(self, reason: str, *, unresponsive: bool = False) -> None:
+        self._post(Fault(utc_now(), self._redacted(reason), unresponsive))
+
+    def _redacted(self, text: str) -> str:
+        return self._tools.log.redactor.text(text)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -133,7 +145,7 @@ class Session:
         """A task of ours that dies of an error is a fault of the run, whatever it was doing."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._post(Fault(utc_now(), _internal(error)))
+            self._fault(_internal(error))
 
     async def _close(self) -> None:
         for task in tuple(self._tasks):
@@ -188,7 +200,7 @@ class Session:
             self._spawn(self._server.stop(effect.grace))
 
     def _restart_server(self, _: RestartServer) -> None:
-        self._spawn(self._restart())
+        self._restarting = self._spawn(self._restart())
 
     def _leave(self, _: Leave) -> None:
         self._server.kill()
@@ -208,22 +220,25 @@ class Session:
             async with asyncio.timeout(self._tools.deadline):
                 response = await self._client.run(self._tools.rollout_request(effect))
             calls = self._tools.bridge.take_usage(name)
-            self._post(Returned(utc_now(), name, classify(response), elapsed(), calls))
+            # What a rollout says about its failure goes to the journal, the index and the screen: without secrets (E8, E9).
+            message = response.err_message and self._redacted(response.err_message)
+            outcome = classify(msgspec.structs.replace(response, err_message=message))
+            self._post(Returned(utc_now(), name, outcome, elapsed(), calls))
         except TimeoutError:
             calls = self._tools.bridge.take_usage(name)
             self._post(DeadlinePassed(utc_now(), name, self._tools.deadline, elapsed(), calls))
         except AdmissionRefused as refusal:
-            self._post(Refused(utc_now(), name, str(refusal), elapsed()))
+            self._post(Refused(utc_now(), name, shortened(self._redacted(str(refusal))), elapsed()))
         except ServerUnreachable as trouble:
             # A server that just exited says so itself, with its last lines: give that the first word.
             await self._server.exited_within(_LAST_WORDS)
-            self._post(Fault(utc_now(), str(trouble)))
+            self._fault(shortened(self._redacted(str(trouble))), unresponsive=True)
             self._post(Returned(utc_now(), name, None, elapsed()))
         except asyncio.CancelledError:
             self._post(Returned(utc_now(), name, None, elapsed()))
             raise
         except Exception as error:  # noqa: BLE001 - a drive that ends without an event would leave its item in flight for ever
-            self._post(Fault(utc_now(), _internal(error)))
+            self._fault(_internal(error))
             self._post(Returned(utc_now(), name, None, elapsed()))
         finally:
             self._tools.bridge.cancel(name)
@@ -240,6 +255,10 @@ class Session:
             drive.cancel()
 
     async def _stop(self, grace: float) -> None:
+        if self._restarting is not None:
+            # A server that is being started again would otherwise outlive the run.
+            self._restarting.cancel()
+            await asyncio.wait({self._restarting})
         await self._server.stop(grace)
         await self._tools.bridge.stop(0.0)
         self._post(Stopped(utc_now()))
@@ -250,7 +269,7 @@ class Session:
         try:
             self._server = await self._tools.start_server()
         except OsmosisError as error:
-            self._post(Fault(utc_now(), f"the rollout server could not be started again: {error.message}"))
+            self._fault(f"the rollout server could not be started again: {error}")
             return
         self._watch(self._server)
         self._client.url = self._server.url
@@ -268,7 +287,7 @@ class Session:
                 reason = (
                     f"the run directory cannot be written: {error.strerror}" if isinstance(error, OSError) else _internal(error)
                 )
-                loop.call_soon_threadsafe(self._post, Fault(utc_now(), reason))
+                loop.call_soon_threadsafe(self._fault, reason)
 
         self._projecting.submit(work, argument).add_done_callback(report)
 
@@ -276,7 +295,7 @@ class Session:
         try:
             self._tools.log.write(level, step, message, details)
         except OSError as error:
-            self._post(Fault(utc_now(), f"the log cannot be written: {error.strerror}"))
+            self._fault(f"the log cannot be written: {error.strerror}")
 
     def _log_result(self, result: Result) -> None:
         details = {"rollout_id": result.rollout_id, "status": result.status.value, "reward": result.reward}
