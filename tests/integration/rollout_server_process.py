@@ -104,6 +104,7 @@ def rollout_server(
         port = process.stdout.readline().strip()
         assert port, "the server ended before it listened"
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as http:
+            http.get("/health")  # Answered only once signals are handled, whatever the answer.
             yield RolloutServer(process, f"http://127.0.0.1:{port}", root, http)
     finally:
         process.kill()
