@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -74,6 +75,7 @@ class JournalWriter:
         self._files = files
         self._sequence = reading.records
         self.size = reading.size
+        self._written = reading.size
         self._on_committed = on_committed
         self._on_failed = on_failed
         self._pending: list[Record] = []
@@ -91,45 +93,61 @@ class JournalWriter:
             raise
 
     def append(self, record: Record) -> None:
-        """Write `record` after all earlier ones; it becomes durable with the next commit, or at `close`."""
-        self._pending.append(record)
+        """Write `record` after all earlier ones, soon; it becomes durable with the next result, or at `close`.
+
+        A killed process leaves it behind all the same: when the run began, and what it had in flight (ruling 1).
+        """
+        self._add(record)
 
     def commit(self, result: Result) -> None:
         """Write `result` and make it durable soon, together with whatever else is waiting."""
-        self._pending.append(result)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_groups())
+        self._add(result)
 
     async def close(self) -> None:
         """Write and sync what is left, and close the file. A disk that refuses is reported like any other failure."""
         if self._writing is not None:
             await self._writing
-        if self._pending:
-            await self._write_groups()
+        if not self._failed and self.size < self._written:
+            await self._attempt(self._sync)
         self._thread.shutdown()
         self._files.close(self._descriptor)
 
+    def _add(self, record: Record) -> None:
+        self._pending.append(record)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_groups())
+
     async def _write_groups(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._pending and not self._failed:
             group, self._pending = self._pending, []
-            try:
-                await loop.run_in_executor(self._thread, self._write, group)
-            except OSError as error:
-                self._failed = True
-                await loop.run_in_executor(self._thread, self._take_back)
-                self._on_failed(error)
-            else:
-                self._on_committed(tuple(record.rollout_id for record in group if isinstance(record, Result)))
+            durable = tuple(record.rollout_id for record in group if isinstance(record, Result))
+            if await self._attempt(partial(self._write, group, sync=bool(durable))) and durable:
+                self._on_committed(durable)
         self._writing = None
 
-    def _write(self, group: list[Record]) -> None:
+    async def _attempt(self, work: Callable[[], None]) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, work)
+        except OSError as error:
+            self._failed = True
+            await loop.run_in_executor(self._thread, self._take_back)
+            self._on_failed(error)
+            return False
+        return True
+
+    def _write(self, group: list[Record], *, sync: bool) -> None:
         encoded = [encode_record(record, number) for number, record in enumerate(group, self._sequence + 1)]
         data = b"".join(encoded)
         self._files.write(self._descriptor, data, step="journal.write")
-        self._files.sync(self._descriptor, step="journal.sync")
         self._sequence += len(group)
-        self.size += len(data)
+        self._written += len(data)
+        if sync:
+            self._sync()
+
+    def _sync(self) -> None:
+        self._files.sync(self._descriptor, step="journal.sync")
+        self.size = self._written
 
     def _take_back(self) -> None:
         """Cut off what could not be made durable, as far as the disk still obeys.

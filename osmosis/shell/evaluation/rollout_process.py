@@ -15,12 +15,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
 import msgspec
 
-from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.protocol import (
     ARTIFACT_ROOT_ENV,
     INSTANCE_ID_ENV,
@@ -45,10 +46,12 @@ _PORT_TRIES = 2
 _LAST_LINES_TIMEOUT = 1.0
 _CHUNK = 1 << 16
 _UNAUTHORISED = frozenset({401, 403})
+_SIGNAL_NUMBERS = frozenset(signal.valid_signals())
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """How to start a rollout server. `environment` is complete but for the variables that are ours to set."""
+    """How to start a rollout server. `environment` is complete but for the variables that are ours to set; `health_timeout` in
+    seconds."""
 
     project: Path
     entrypoint: str
@@ -58,6 +61,7 @@ class Launch(msgspec.Struct, frozen=True):
     instance_id: str
     created_at: str
     port: int | None = None
+    health_timeout: float = HEALTH_TIMEOUT
 
 
 def find_uv() -> str:
@@ -76,23 +80,13 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def sync_environment(project: Path, environment: Mapping[str, str], log: RunLog) -> None:
     """`uv sync` the rollout's environment. Raises OsmosisError that quotes its last lines."""
-    process = await asyncio.create_subprocess_exec(
-        find_uv(),
-        "sync",
-        "--project",
-        str(project),
-        cwd=project,
-        env=child_environment(environment),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    process = await _start(["sync", "--project", str(project)], project, environment)
     try:
         output = await _tee(process, log.child("deps"))
         code = await process.wait()
     except BaseException:
         signal_group(process.pid, signal.SIGKILL)
+        await process.wait()
         raise
     if code != 0:
         raise OsmosisError(
@@ -102,11 +96,40 @@ async def sync_environment(project: Path, environment: Mapping[str, str], log: R
         )
 
 
+async def _start(
+    arguments: list[str], project: Path, environment: Mapping[str, str], inherited: tuple[int, ...] = ()
+) -> asyncio.subprocess.Process:
+    """Start `uv` in a session of its own, with its output in one pipe. Raises OsmosisError when the system refuses."""
+    try:
+        return await asyncio.create_subprocess_exec(
+            find_uv(),
+            *arguments,
+            cwd=project,
+            env=child_environment(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=inherited,
+        )
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise OsmosisError(
+            f"uv {arguments[0]} could not be started in {project}.",
+            problems=[Problem("", reason)],
+            hint="Free memory, processes or file descriptors, and look at the size of what [env] and the environment hold.",
+        ) from None
+
+
 async def _tee(process: asyncio.subprocess.Process, output: ChildOutput) -> ChildOutput:
+    """Read to the end whatever happens: a child whose output nobody reads would stand still. A log that cannot be written is
+    reported by whoever writes to it next; the last lines are kept all the same."""
     assert process.stdout is not None
     while chunk := await process.stdout.read(_CHUNK):
-        output.feed(chunk)
-    output.close()
+        with suppress(OSError):
+            output.feed(chunk)
+    with suppress(OSError):
+        output.close()
     return output
 
 
@@ -130,6 +153,7 @@ class RolloutProcess:
         self._output = log.child("rollout-server")
         self._reader = asyncio.create_task(_tee(process, self._output))
         self._exit = asyncio.create_task(self._wait())
+        self._trouble = "it does not answer"
         self._kill_at: float | None = None
         self._stopping = False
 
@@ -144,6 +168,8 @@ class RolloutProcess:
 
         Raises OsmosisError that quotes the server's last lines; nothing is left running.
         """
+        if launch.port is not None:
+            _require_free(launch.port)
         for attempt in range(_PORT_TRIES):
             server = await cls._spawn(launch, launch.port or _free_port(), log, files)
             try:
@@ -151,10 +177,7 @@ class RolloutProcess:
             except _PortTaken as taken:
                 await server.stop(0.0)
                 if launch.port or attempt == _PORT_TRIES - 1:
-                    raise OsmosisError(
-                        f"Another process is already listening on port {taken.port}.",
-                        hint="Stop it, or name a free port with --rollout-port.",
-                    ) from None
+                    raise _taken(taken.port) from None
             except BaseException:
                 await server.stop(0.0)
                 raise
@@ -165,37 +188,32 @@ class RolloutProcess:
     @classmethod
     async def _spawn(cls, launch: Launch, port: int, log: RunLog, files: FileLayer) -> RolloutProcess:
         lifeline, ours = os.pipe()
-        environment = child_environment(launch.environment) | {
+        environment = launch.environment | {
             PORT_ENV: str(port),
             ARTIFACT_ROOT_ENV: str(launch.trials),
             INSTANCE_ID_ENV: launch.instance_id,
             LIFELINE_ENV: str(lifeline),
             "PYTHONUNBUFFERED": "1",
         }
+        bootstrap, entrypoint = str(Path(server_bootstrap.__file__)), str(launch.project / launch.entrypoint)
+        arguments = ["run", "--no-sync", "--project", str(launch.project), bootstrap, entrypoint]
         try:
-            process = await asyncio.create_subprocess_exec(
-                find_uv(),
-                "run",
-                "--no-sync",
-                "--project",
-                str(launch.project),
-                str(Path(server_bootstrap.__file__)),
-                str(launch.project / launch.entrypoint),
-                cwd=launch.project,
-                env=environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(lifeline,),
-            )
+            process = await _start(arguments, launch.project, environment, (lifeline,))
+        except BaseException:
+            os.close(ours)
+            raise
         finally:
             os.close(lifeline)
+        server = cls(launch, process, port, ours, log, files)
         record = ProcessRecord(
             process.pid, process.pid, start_token(process.pid) or "", launch.instance_id, port, launch.created_at
         )
-        files.replace(launch.run_directory / SERVER_RECORD, msgspec.json.encode(record), step="server_record")
-        return cls(launch, process, port, ours, log, files)
+        try:
+            files.replace(launch.run_directory / SERVER_RECORD, msgspec.json.encode(record), step="server_record")
+        except BaseException:
+            await server.stop(0.0)
+            raise
+        return server
 
     async def _wait(self) -> int:
         code = await self._process.wait()
@@ -204,7 +222,7 @@ class RolloutProcess:
         return code
 
     async def _become_healthy(self) -> None:
-        deadline = time.monotonic() + HEALTH_TIMEOUT
+        deadline = time.monotonic() + self._launch.health_timeout
         timeout = aiohttp.ClientTimeout(total=HEALTH_REQUEST_TIMEOUT)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while not await self._healthy(session):
@@ -216,8 +234,8 @@ class RolloutProcess:
                     )
                 if time.monotonic() > deadline:
                     raise OsmosisError(
-                        f"The rollout server did not become healthy within {HEALTH_TIMEOUT:.0f} s.",
-                        problems=_quoted(self._output),
+                        f"The rollout server did not become healthy within {self._launch.health_timeout:.0f} s.",
+                        problems=[Problem(f"{self.url}/health", self._trouble), *_quoted(self._output)],
                         hint=f"It must serve /health on the port in ${PORT_ENV}.",
                     )
                 await asyncio.wait({self._exit}, timeout=HEALTH_INTERVAL)
@@ -231,10 +249,14 @@ class RolloutProcess:
                         hint="Leave api_key out of create_rollout_server for local runs.",
                     )
                 if response.status >= 400:
+                    self._trouble = f"it answers with status {response.status}"
                     return False
                 health = decode_health(await response.read())
                 headers = response.headers
-        except (aiohttp.ClientError, TimeoutError, RemoteProtocolError, OSError):
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+        except RemoteProtocolError as error:
+            self._trouble = str(error)
             return False
         if headers.get(INSTANCE_ID_HEADER, health.instance_id) != self._launch.instance_id:
             raise _PortTaken(self.port)
@@ -300,5 +322,28 @@ def _free_port() -> int:
         return port
 
 
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        # As servers bind: a connection that is still closing does not keep a port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise _taken(port) from None
+
+
+def _taken(port: int) -> OsmosisError:
+    return OsmosisError(
+        f"Another process is already listening on port {port}.",
+        code=ErrorCode.CONFLICT,
+        problems=[Problem(f"127.0.0.1:{port}", "the port is taken")],
+        hint="Stop it, or name a free port with --rollout-port.",
+    )
+
+
 def _exit_text(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    """`exit code 3`, `killed by SIGKILL`. `uv run` reports a signal of its child as shells do: 128 and the number."""
+    number = -code if code < 0 else code - 128
+    if number in _SIGNAL_NUMBERS:
+        return f"killed by {signal.Signals(number).name}"
+    return f"exit code {code}"

@@ -47,8 +47,13 @@ def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None =
 
 
 def _run(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport:
-    stop_orphans(preparation.directory.output_root, view.milestone)
-    with disk_errors(preparation.directory), locked(preparation.directory) as lock:
+    with disk_errors(preparation.directory):
+        stop_orphans(preparation.directory.output_root, view.milestone)
+        return _run_locked(preparation, view, files)
+
+
+def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport:
+    with locked(preparation.directory) as lock:
         found = None if preparation.request.fresh else _find(preparation)
         reading = found.reading if found else JournalReading(RunHistory(preparation.total_items))
         work = workload(_items(preparation), reading.history, retry_failed=preparation.request.retry_failed)

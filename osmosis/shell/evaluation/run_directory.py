@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -17,6 +18,10 @@ from osmosis.pure.digest import SourceTree, encode_source_files
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.plan import Manifest, encode_manifest
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.process_identity import start_token
+
+_IDENTIFICATION_SECONDS = 1.0
+_POLL_SECONDS = 0.05
 
 
 class RunDirectory(msgspec.Struct, frozen=True):
@@ -195,17 +200,26 @@ def locked(directory: RunDirectory) -> Iterator[RunLock]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _held(directory, os.pread(descriptor, 1 << 16, 0)) from None
+            raise _held(directory, _holder(descriptor)) from None
         yield RunLock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _held(directory: RunDirectory, content: bytes) -> OsmosisError:
-    try:
-        holder = msgspec.json.decode(content, type=Holder)
-    except msgspec.MsgspecError:
-        holder = None
+def _holder(descriptor: int) -> Holder | None:
+    """Who holds the lock. One that has only just taken it gets a moment to say so; what a dead one wrote is not believed."""
+    deadline = time.monotonic() + _IDENTIFICATION_SECONDS
+    while True:
+        with suppress(msgspec.MsgspecError):
+            holder = msgspec.json.decode(os.pread(descriptor, 1 << 16, 0), type=Holder)
+            if start_token(holder.pid) is not None:
+                return holder
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
+def _held(directory: RunDirectory, holder: Holder | None) -> OsmosisError:
     who = f"process {holder.pid} ({holder.command}), since {holder.started_at}" if holder else "another process"
     return OsmosisError(
         f"Run {directory.name} is being worked on by {who}.",
