@@ -39,7 +39,7 @@ class Model:
     """The model and the number of times that each request was seen."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        self._llama = Llama(str(path), n_ctx=CONTEXT_TOKENS, n_threads=threads, verbose=False)
+        self._llama = Llama(str(path), n_ctx=CONTEXT_TOKENS, n_threads=threads, n_threads_batch=threads, verbose=False)
         self._seen: Counter[bytes] = Counter()
         self._turn = threading.Lock()
 
