@@ -24,6 +24,13 @@ Run an evaluation on this machine.
 Runs every selected dataset row through the rollout of CONFIG, grades the results, and writes metrics, trajectories and logs \
 to .osmosis/evals/NAME. A run survives interruption: the same command with --name NAME resumes it."""
 
+_EVAL_VERIFY = """\
+Audit a run directory.
+
+Checks that journal, manifest, trials, index, metrics, trajectories and artifacts tell one story, and says what does not. RUN \
+is a name below .osmosis/evals or the path of a run directory. --repair rebuilds what follows from the journal and cuts off a \
+torn last record; what it replaces is kept beside, and manifest, journal and trials are never rewritten."""
+
 
 def build_app(mode: Mode) -> App:
     """The tree of all commands. `mode` decides how help is laid out."""
@@ -39,5 +46,6 @@ def build_app(mode: Mode) -> App:
     )
     evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
+    evaluation.command("osmosis.shell.cli.eval_verify:eval_verify", name="verify", help=_EVAL_VERIFY)
     app.command(evaluation)
     return app

@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 from cyclopts import Group, Parameter, validators
 
-from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.report import RunReport
 from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.invocation import Invocation, next_steps
@@ -17,13 +16,9 @@ from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.run_result import run_result
 from osmosis.shell.cli.run_view import TerminalRunView
+from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.view import RunView
-
-EXTRA_MODULES = frozenset(
-    {"aiohttp", "fastapi", "filelock", "litellm", "polars", "pydantic", "starlette", "uvicorn", "uvloop", "uv", "httptools"}
-)
-"""What `osmosis-ai[eval]` brings; one of them missing means that the extra is not installed (E7)."""
 
 
 def _not_an_option(_type: object, value: str | None) -> None:
@@ -95,7 +90,7 @@ def eval_run(
     """Run an evaluation on this machine. The help text stands in `app`, where it needs no import of this module."""
     request = RunRequest(
         config_path=config,
-        working_directory=_working_directory(),
+        working_directory=working_directory(),
         name=name or None,
         output=output,
         dataset_file=dataset_file,
@@ -130,25 +125,6 @@ def run(invocation: Invocation, terminal: Output) -> OperationResult:
 
 
 def _evaluate(request: RunRequest, view: RunView) -> RunReport:
-    try:
+    with needs_eval_extra("eval run"):
         from osmosis.shell.evaluation.run import run_evaluation  # noqa: PLC0415 - brings polars and aiohttp
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
-            raise
-        raise OsmosisError(
-            f"`osmosis eval run` needs the package {error.name}, which is not installed.",
-            hint="Install the extra that brings it: pip install 'osmosis-ai[eval]'",
-            details={"missing": error.name, "extra": "eval"},
-        ) from None
     return run_evaluation(request, view)
-
-
-def _working_directory() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise OsmosisError(
-            "The current directory no longer exists.",
-            code=ErrorCode.NOT_FOUND,
-            hint="Change to your workspace and run the command again.",
-        ) from None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
 
+from osmosis.pure.finding import AuditStatus
 from osmosis.pure.report import RunStatus
 
 
@@ -36,3 +37,12 @@ RUN_EXIT_CODES: Mapping[RunStatus, ExitCode] = MappingProxyType(
         RunStatus.INTERRUPTED: ExitCode.INTERRUPTED,
     }
 )
+
+AUDIT_EXIT_CODES: Mapping[AuditStatus, ExitCode] = MappingProxyType(
+    {
+        AuditStatus.SOUND: ExitCode.SUCCESS,
+        AuditStatus.REPAIRED: ExitCode.SUCCESS,
+        AuditStatus.UNSOUND: ExitCode.ERROR,
+    }
+)
+"""From the end of an audit to the exit code."""
