@@ -47,11 +47,14 @@ def read_journal(path: Path, total_items: int, *, label: str | None = None, size
     return JournalReading(history, decoder.count, decoder.offset, decoder.torn)
 
 
-def settle_journal(files: FileLayer, path: Path) -> None:
-    """Make durable what was read from a journal that nothing will be appended to, before anything is said about it."""
-    descriptor = files.open_append(path, step="journal.settle")
+def settle_journal(files: FileLayer, path: Path, reading: JournalReading) -> None:
+    """Make durable what `reading` found, without a torn tail, before anything is built on it or appended to it."""
+    descriptor = files.open_append(path, step="journal.create")
     try:
-        files.sync(descriptor, step="journal.settle.sync")
+        if reading.torn:
+            files.truncate(descriptor, reading.size, step="journal.truncate")
+        # What was read may be another process's last words, written and never synced; from now on it counts.
+        files.sync(descriptor, step="journal.create.sync")
     finally:
         files.close(descriptor)
 
@@ -82,15 +85,8 @@ class JournalWriter:
         self._writing: asyncio.Task[None] | None = None
         self._failed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
-        self._descriptor = files.open_append(path, step="journal.create")
-        try:
-            if reading.torn:
-                files.truncate(self._descriptor, reading.size, step="journal.truncate")
-            # What was read may be another process's last words, written and never synced; from now on it counts.
-            files.sync(self._descriptor, step="journal.create.sync")
-        except BaseException:
-            self._files.close(self._descriptor)
-            raise
+        settle_journal(files, path, reading)
+        self._descriptor = files.open_append(path, step="journal.open")
 
     def append(self, record: Record) -> None:
         """Write `record` after all earlier ones, soon; it becomes durable with the next result, or at `close`.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from osmosis.pure.conclusion import declined_report, run_report
+from osmosis.pure.conclusion import declined_report, interrupted_report, run_report
 from osmosis.pure.digest import compare_source_files, decode_source_files
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.journal import RunHistory, WorkItem
@@ -35,8 +35,8 @@ from osmosis.shell.evaluation.view import RunView
 def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None = None) -> RunReport:
     """Run what `request` asks for and report how it went.
 
-    Raises OsmosisError for anything a person has to mend first, and KeyboardInterrupt when interrupted before the first
-    dispatch. Once items are dispatched, an interrupt ends in a report.
+    Raises OsmosisError for anything a person has to mend first, and KeyboardInterrupt when interrupted while inputs are still
+    being read or a question is open. Later, an interrupt ends in a report.
     """
     files = files or FileLayer()
     with termination_as_interrupt():
@@ -65,7 +65,10 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
         if preparation.cassette is None and not view.confirm(_question(plan), default=False):
             return declined_report(plan, str(preparation.workspace))
         manifest = found.manifest if found else None
-        return Invocation(preparation, view, files, manifest, reading, work).perform()
+        try:
+            return Invocation(preparation, view, files, manifest, reading, work).perform()
+        except KeyboardInterrupt:
+            return interrupted_report(plan, str(preparation.workspace))
 
 
 def _question(plan: PlanSummary) -> str:
@@ -136,7 +139,7 @@ def _look(preparation: Preparation, found: _Found, files: FileLayer) -> RunRepor
     directory, history = preparation.directory, found.reading.history
     metrics = decode_metrics(directory.metrics.read_bytes(), str(directory.metrics)) if directory.metrics.exists() else None
     if metrics is None or metrics.eval_run != eval_run_info(found.manifest, history, running=False):
-        settle_journal(files, directory.journal)
+        settle_journal(files, directory.journal, found.reading)
         summary = Projector(files, directory, lambda _: None).finalize(found.manifest, history)
     else:
         summary = metrics.summary
