@@ -72,8 +72,18 @@ def run_report(
 
 def declined_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
     """The report when the person said no: nothing ran and nothing was created."""
+    return _idle_report(plan, workspace_directory, RunStatus.CANCELLED, "Cancelled.")
+
+
+def interrupted_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
+    """The report of an interrupt before the first dispatch: nothing ran, and a run that was new is gone again (ruling 10)."""
+    message = f"Run {plan.run_name} was interrupted before anything was dispatched."
+    return _idle_report(plan, workspace_directory, RunStatus.INTERRUPTED, message)
+
+
+def _idle_report(plan: PlanSummary, workspace_directory: str, status: RunStatus, message: str) -> RunReport:
     return RunReport(
-        status=RunStatus.CANCELLED,
+        status=status,
         run_name=plan.run_name,
         local_run_id="",
         output_path=plan.output_path,
@@ -90,7 +100,7 @@ def declined_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
         failed_rows=(),
         skipped_rows=(),
         workspace_directory=workspace_directory,
-        message="Cancelled.",
+        message=message,
     )
 
 

@@ -3,7 +3,7 @@
 The first word of the prompt chooses what else happens; every other word is for the stub model:
 
     kill             the server is killed before the call
-    raise TEXT       the workflow raises an error with that text
+    raise TEXT       the workflow raises an error with that text; with HOLD_RAISE in the environment it asks the model
     leak NAME        prints the environment variable NAME in pieces, then raises an error that quotes it
     unfinite         returns a sample whose reward is NaN
     discard          the grader takes the sample out of the evaluation
@@ -15,6 +15,7 @@ import sys
 
 import httpx
 import uvicorn
+
 from osmosis_ai.rollout import (
     AgentWorkflow,
     AgentWorkflowConfig,
@@ -40,7 +41,7 @@ class Echo(AgentWorkflow):
                 sys.stderr.write("about to be killed\n")
                 sys.stderr.flush()
                 os.kill(os.getpid(), signal.SIGKILL)
-            case ["raise", *_]:
+            case ["raise", *_] if "HOLD_RAISE" not in os.environ:
                 raise ValueError(prompt)
             case ["leak", name]:
                 leak(os.environ[name])

@@ -3,7 +3,7 @@
 The first word of a prompt names the behaviour:
 
     echo TEXT        the prompt itself, at once (so does every word that is not listed here)
-    held TEXT        the same, once the test releases it
+    held TEXT        the same, once the test releases it (`raise TEXT` too, if the rollout lets it come so far)
     reject TEXT      401
     busy N TEXT      429 with `Retry-After: N`, the first time; then the prompt
     broken TEXT      500
@@ -25,12 +25,14 @@ from tests.integration.stub_provider import PATIENCE, completion, serving
 
 
 class StubModel:
-    """What the provider was asked. `url` is its base URL; `release` lets held calls go."""
+    """What the provider was asked. `url` is its base URL; `release` lets held calls go, `holds_preflight` makes the first
+    question of a run such a call."""
 
     def __init__(self) -> None:
         self.url = ""
         self.calls: Counter[str] = Counter()
         self.abandoned = 0
+        self.holds_preflight = False
         self._release = asyncio.Event()
         self._changed = asyncio.Condition()
 
@@ -50,7 +52,7 @@ class StubModel:
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         """Answer one call."""
         prompt = str(json.loads(body)["messages"][-1]["content"])
-        if prompt == "hi":
+        if prompt == "hi" and not self.holds_preflight:
             return web.json_response(completion("hi"))
         async with self._changed:
             self.calls[prompt] += 1
@@ -63,7 +65,7 @@ class StubModel:
 
     async def _behave(self, prompt: str, times: int) -> web.Response:
         match prompt.split():
-            case ["held", *_]:
+            case ["held" | "raise" | "hi", *_]:
                 await self._release.wait()
             case ["reject", *_]:
                 return _error(401, "this key is not known")

@@ -150,7 +150,9 @@ class Workspace:
 
     def write_config(self, *, n: int = 1, batch_size: int = 8, secrets: Iterable[str] = (), evaluation: str = "") -> None:
         """Write the eval config."""
-        self.config.write_text(CONFIG.format(n=n, batch_size=batch_size, secrets=json.dumps(list(secrets)), evaluation=evaluation))
+        self.config.write_text(
+            CONFIG.format(n=n, batch_size=batch_size, secrets=json.dumps(list(secrets)), evaluation=evaluation)
+        )
 
     def write_rows(self, *prompts: str, labels: Mapping[str, str] | None = None) -> None:
         """Write the dataset; each row's label is its prompt unless `labels` says otherwise."""
@@ -163,9 +165,14 @@ class Workspace:
         return words + (["--dataset-file", dataset] if dataset else []) + (["--yes"] if yes else [])
 
     @asynccontextmanager
-    async def start(self, *flags: str, words: list[str] | None = None, **variables: str) -> AsyncIterator[Command]:
-        """Start `osmosis eval run`; a process that is still there at the end is killed, and its rollout server with it."""
-        command = [sys.executable, "-m", "osmosis.shell.cli.main", *(words or self.arguments(*flags))]
+    async def start(
+        self, *flags: str, words: list[str] | None = None, wrapped: Iterable[str] = (), **variables: str
+    ) -> AsyncIterator[Command]:
+        """Start `osmosis eval run`; a process that is still there at the end is killed, and its rollout server with it.
+
+        `wrapped` is a command line that runs the command that follows it.
+        """
+        command = [*wrapped, sys.executable, "-m", "osmosis.shell.cli.main", *(words or self.arguments(*flags))]
         process = await asyncio.create_subprocess_exec(
             *command,
             cwd=self.root,
@@ -229,6 +236,7 @@ def make_workspace(root: Path, base_url: str, environment: Path) -> Workspace:
             "OPENAI_API_KEY": "sk-test-0123456789",
             "UV_PROJECT_ENVIRONMENT": str(environment),
             "PYTHONPATH": str(CHECKOUT),
+            "OSMOSIS_DEBUG": "1",
         },
     )
     for directory in (workspace.project, workspace.config.parent, workspace.dataset.parent):
@@ -254,7 +262,7 @@ _KEPT = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "XDG_CACHE_HOME", "COVERAGE
 async def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Look again and again until `holds()`. Fails the test after `seconds`."""
     async with asyncio.timeout(seconds):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - what is waited for happens in another process
             await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -95,7 +96,7 @@ class Invocation:
             if self._preparation.cassette is None:
                 self._view.milestone(f"checking model {self._config.experiment.model_path}")
                 await preflight(endpoint, redactor=redactor)
-            self._archive()
+            archived = self._archive()
             try:
                 manifest = self._manifest or self._create(endpoint)
                 self._restore_dataset_rows()
@@ -103,6 +104,8 @@ class Invocation:
             except BaseException:
                 if self._manifest is None and not self._dispatched:
                     run_directory.remove(self._files, self._directory)
+                    if archived is not None:
+                        run_directory.restore(self._files, self._directory, archived)
                 raise
             return self._conclude(manifest, state)
 
@@ -112,11 +115,13 @@ class Invocation:
 
     # --- The run directory -------------------------------------------------------------------------------------------------
 
-    def _archive(self) -> None:
-        """Move an old run of that name aside (`--fresh`)."""
-        if self._directory.path.exists() and self._request.fresh:
-            archived = run_directory.archive(self._files, self._directory, datetime.now(UTC))
-            self._view.milestone(f"archived the earlier run as {archived.name}")
+    def _archive(self) -> Path | None:
+        """Move an old run of that name aside (`--fresh`), until the new one has dispatched something only provisionally."""
+        if not self._directory.path.exists() or not self._request.fresh:
+            return None
+        archived = run_directory.archive(self._files, self._directory, datetime.now(UTC))
+        self._view.milestone(f"archived the earlier run as {archived.name}")
+        return archived
 
     def _create(self, endpoint: Endpoint) -> Manifest:
         """Lay out a new run."""

@@ -157,6 +157,12 @@ def archive(files: FileLayer, directory: RunDirectory, now: datetime) -> Path:
     return target
 
 
+def restore(files: FileLayer, directory: RunDirectory, archived: Path) -> None:
+    """Put an archived run back in its place, which is empty again; it stays archived if the disk refuses."""
+    with suppress(OSError):
+        files.rename(archived, directory.path, step="archive.restore")
+
+
 @contextmanager
 def disk_errors(directory: RunDirectory) -> Iterator[None]:
     """Turn an error of the disk into one that says which path of the run it was, and what to do."""
