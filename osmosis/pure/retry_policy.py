@@ -28,8 +28,9 @@ def retry_delay(
     now: datetime,
     jitter: float,
     backoff: tuple[float, ...] = BACKOFF_SECONDS,
+    patience: float = PATIENCE_SECONDS,
 ) -> float | None:
-    """Seconds to wait before trying again, or None to give up.
+    """Seconds to wait before trying again, or None to give up, also when `Retry-After` asks for more than `patience` seconds.
 
     `tries` counts the failed tries so far, from 1. `status` is the provider's, None when no connection came about. `jitter`
     is a random number in [0, 1) that spreads the back-off over its upper half, so that parallel calls do not return in step.
@@ -37,7 +38,7 @@ def retry_delay(
     if tries > len(backoff) or (status is not None and status not in RETRIED_STATUSES):
         return None
     asked = parse_retry_after(retry_after, now)
-    if asked is not None and asked > PATIENCE_SECONDS:
+    if asked is not None and asked > patience:
         return None
     pause = backoff[tries - 1] * (0.5 + jitter / 2)
     return pause if asked is None else max(asked, pause)

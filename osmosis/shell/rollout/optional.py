@@ -8,6 +8,8 @@ from typing import Any, Final
 
 MODULES_OF_EXTRA: Final[Mapping[str, frozenset[str]]] = {
     "server": frozenset({"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_core"}),
+    "remote-rollout": frozenset({"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_core"}),
+    "rubric": frozenset({"aiohttp"}),
 }
 
 

@@ -1,0 +1,1 @@
+"""Evaluation, under the names that current code imports from."""
