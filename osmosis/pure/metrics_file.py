@@ -13,6 +13,7 @@ import msgspec
 
 from osmosis.pure.canonical import decode_json, pretty_json, strip_byte_order_mark
 from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.estimate import Counts, ErrorSummary, Uncertainty
 
 
 class EvalRunStatus(StrEnum):
@@ -71,7 +72,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `completed_samples` are the scored ones, all but skipped; `pass_rate` is passed / completed_samples, the integer 0 when
     nothing is scored; `n_runs` is there from 2 runs a row on; the two curves from two points on; `context_stats` when any
-    rollout reports its context.
+    rollout reports its context. Behind the contract's keys stand our own, in the metrics of a run that is not running any more:
+    `counts`, `errors` and `uncertainty`, where what is undefined is null with a reason.
     """
 
     total_samples: int
@@ -88,6 +90,9 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     pass_at_k: tuple[PassPoint, ...] | None = None
     pass_hat_k: tuple[PassPoint, ...] | None = None
     context_stats: ContextStatistics | None = None
+    counts: Counts | None = None
+    errors: ErrorSummary | None = None
+    uncertainty: Uncertainty | None = None
 
 
 class Metrics(msgspec.Struct, frozen=True):

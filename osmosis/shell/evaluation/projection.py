@@ -59,12 +59,19 @@ class Projector:
 
     def finalize(self, manifest: Manifest, history: RunHistory) -> Summary:
         """Write every projection of the whole run. `metrics.json` comes last and vouches for the rest."""
-        from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415 - polars takes long to import
+        # polars takes long to import
+        from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415
+        from osmosis.pure.uncertainty import bootstrap_seed  # noqa: PLC0415
 
         self.close()
         rows = [self._final_row(result, history.resumed(item)) for item, result in history.results.items()]
         index = encode_index(rows)
-        summary = summarize(index_frame(rows), manifest.inputs["pass_threshold"])
+        summary = summarize(
+            index_frame(rows),
+            manifest.inputs["pass_threshold"],
+            seed=bootstrap_seed(manifest),
+            planned=history.total_items,
+        )
         for path, data in (
             (self._directory.index, index),
             (self._directory.summary, index),
