@@ -27,7 +27,7 @@ from osmosis_ai.rollout import (
 )
 from osmosis_ai.rollout.server import create_rollout_server
 
-client = httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None))
+client = httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=None))
 
 
 class Echo(AgentWorkflow):

@@ -32,6 +32,7 @@ class StubModel:
         self.url = ""
         self.calls: Counter[str] = Counter()
         self.abandoned = 0
+        self.keys: set[str] = set()
         self.holds_preflight = False
         self._release = asyncio.Event()
         self._changed = asyncio.Condition()
@@ -51,6 +52,7 @@ class StubModel:
 
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         """Answer one call."""
+        self.keys.add(request.headers["Authorization"].removeprefix("Bearer "))
         prompt = str(json.loads(body)["messages"][-1]["content"])
         if prompt == "hi" and not self.holds_preflight:
             return web.json_response(completion("hi"))
@@ -68,7 +70,7 @@ class StubModel:
             case ["held" | "raise" | "hi", *_]:
                 await self._release.wait()
             case ["reject", *_]:
-                return _error(401, "this key is not known")
+                return _error(401, f"this key is not known: {prompt}")
             case ["busy", seconds, *_] if times == 1:
                 return _error(429, "too many requests", {"Retry-After": seconds})
             case ["broken", *_]:

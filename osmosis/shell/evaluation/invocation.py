@@ -83,7 +83,9 @@ class Invocation:
             endpoint = resolve(self._config.experiment.model_path, os.environ, replay=self._preparation.cassette is not None)
             required = {secret.name: secret.value for secret in found.required}
             configured, other = values_to_redact(found)
-            known = secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])
+            # A known variable that the secrets file overrides still stands in the rollout's environment.
+            covered = secret_values((), inherited)
+            known = {*covered, *secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])}
             self._view.protect(known)
             rollout_environment = inherited | self._config.env | required
             return asyncio.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))

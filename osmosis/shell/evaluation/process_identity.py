@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from osmosis.pure.protocol import INSTANCE_ID_ENV
+
 _POLL_SECONDS = 0.05
 
 
@@ -52,6 +54,20 @@ def is_same(record: ProcessRecord) -> bool:
         return False
 
 
+def is_ours(record: ProcessRecord) -> bool:
+    """Whether what runs in the recorded process group was started by us: the recorded process itself, or, when that one is
+    gone, a child that it left behind, known by the random instance id in its environment."""
+    return is_same(record) or any(_carries(path, record) for path in Path("/proc").glob("[0-9]*"))
+
+
+def _carries(process: Path, record: ProcessRecord) -> bool:
+    mark = f"{INSTANCE_ID_ENV}={record.instance_id}".encode()
+    try:
+        return os.getpgid(int(process.name)) == record.pgid and mark in (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
 def group_alive(pgid: int) -> bool:
     """Whether any process of the group is left."""
     try:
@@ -71,7 +87,7 @@ def signal_group(pgid: int, number: signal.Signals) -> None:
 
 def stop_group(record: ProcessRecord, grace: float) -> bool:
     """Stop the recorded process and its group: SIGTERM, `grace` seconds, SIGKILL. Whether it was ours and is gone."""
-    if not is_same(record):
+    if not is_ours(record):
         return False
     signal_group(record.pgid, signal.SIGTERM)
     if not _gone_within(record.pgid, grace):

@@ -1,0 +1,233 @@
+"""Process faults: what ends the whole run leaves items pending and says why; what concerns one item fails only that (issue 3)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from osmosis.pure.errors import OsmosisError
+from osmosis.pure.redaction import Redactor
+from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.process_identity import ProcessRecord, start_token
+from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess
+from osmosis.shell.evaluation.run_log import RunLog
+from tests.integration.stub_model import StubModel
+from tests.integration.workspaces import Ended, Workspace, alive, eventually, group_members
+
+pytestmark = pytest.mark.slow
+
+BROKEN_SERVER = '''
+"""A server that is healthy and then does not keep to the protocol, in the way that BREAK names."""
+import json, os, signal, sys, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Broken(BaseHTTPRequestHandler):
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if self.path == "/health":
+            self.answer(200, json.dumps({"status": "ok", "instance_id": os.environ["_OSMOSIS_ROLLOUT_INSTANCE_ID"]}).encode())
+        else:
+            self.answer(200, b"[1, 2")
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        admitted = {"rollout_id": asked.get("rollout_id"), "polling_lease_token": "t", "protocol_version": "0.4",
+                    "result_wait_timeout_sec": 30.0, "polling_lease_timeout_sec": 120.0}
+        match os.environ["BREAK"]:
+            case "html":
+                self.answer(200, b"<html>" + os.environ["OPENAI_API_KEY"].encode())
+            case "status":
+                self.answer(500, b"out of order")
+            case "other":
+                self.answer(202, json.dumps({**admitted, "rollout_id": "0" * 32}).encode())
+            case "deaf":
+                self.answer(202, json.dumps(admitted).encode())
+                server.socket.close()
+            case _:
+                self.answer(202, json.dumps(admitted).encode())
+
+    def log_message(self, *arguments):
+        pass
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN if os.environ["BREAK"] == "deaf" else signal.SIG_DFL)
+server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["_OSMOSIS_ROLLOUT_PORT"])), Broken)
+try:
+    server.serve_forever()
+except (OSError, ValueError):
+    threading.Event().wait(600)
+'''
+
+
+def halted(ended: Ended, pending: int, *texts: str) -> None:
+    """The run stopped with `pending` items, exit code 1, a reason that holds each of `texts`, and no traceback."""
+    assert ended.code == 1, ended.said
+    assert ended.envelope["status"] == "partial"
+    assert ended.resource["pending"] == pending
+    assert ended.resource["failed"] == 0
+    for text in texts:
+        assert text in ended.resource["halt_reason"]
+    assert "Traceback" not in ended.err
+
+
+async def test_a_server_that_dies_leaves_items_pending(workspace: Workspace, model: StubModel) -> None:
+    """The server's last lines are quoted, nothing is failed for it, and a resume without the cause finishes."""
+    workspace.write_rows("held one", "held two")
+    async with workspace.start("--name", "dead", "--json") as running:
+        await model.wait_calls(2)
+        os.killpg(workspace.server("dead")["pgid"], signal.SIGKILL)
+        ended = await running.end()
+    halted(ended, 2, "SIGKILL")
+    model.release()
+    assert (await workspace.run("--name", "dead")).code == 0
+
+
+async def test_a_poisonous_item_is_found_over_several_runs(workspace: Workspace, model: StubModel) -> None:
+    """Twice it takes the server with it; the third time it runs alone, is failed with a reason, and the rest goes on."""
+    workspace.write_rows("kill the server", "held back")
+    for _ in range(2):
+        ended = await workspace.run("--name", "poisoned", "--json")
+        halted(ended, 2, "about to be killed")
+    model.release()
+    ended = await workspace.run("--name", "poisoned", "--json")
+    assert ended.code == 0
+    assert (ended.resource["succeeded"], ended.resource["failed"]) == (1, 1)
+    poison, innocent = workspace.index("poisoned")
+    assert (poison["status"], poison["error_type"]) == ("failed", "server_crash")
+    assert innocent["status"] == "success"
+    assert "about to be killed" in workspace.records("poisoned", "result")[0]["error_message"]
+
+
+async def test_a_rejected_key_stops_the_run(workspace: Workspace, model: StubModel) -> None:
+    """A provider that says 401 in the middle: the variable is named, nothing is failed for it, calls in flight end."""
+    workspace.write_rows("held one", "reject two")
+    ended = await workspace.run("--name", "rejected", "--json")
+    halted(ended, 2, "OPENAI_API_KEY", "401", "this key is not known")
+    assert workspace.records("rejected", "result") == []
+    assert model.abandoned == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [("html", "answered 200"), ("status", "answered 500"), ("other", "protocol 0.4"), ("poll", "protocol 0.4")],
+)
+async def test_a_server_that_answers_nonsense_stops_the_run(workspace: Workspace, how: str, text: str) -> None:
+    """An answer outside of the protocol leaves every item pending, and what is quoted of it holds no secret."""
+    (workspace.project / "main.py").write_text(BROKEN_SERVER)
+    ended = await workspace.run("--name", "nonsense", "--json", BREAK=how)
+    halted(ended, 3, text)
+    assert "sk-test" not in ended.said + (workspace.run_directory("nonsense") / "logs.txt").read_text()
+
+
+async def test_a_server_that_went_deaf_is_not_waited_for(workspace: Workspace) -> None:
+    """It listens no more and ignores SIGTERM: the run stops, and the server is killed after the short grace."""
+    (workspace.project / "main.py").write_text(BROKEN_SERVER)
+    workspace.write_rows("echo one")
+    ended = await workspace.run("--name", "deaf", "--json", BREAK="deaf")
+    halted(ended, 1, "rollout server")
+    log = (workspace.run_directory("deaf") / "logs.txt").read_text()
+    assert "330 s" not in log
+
+
+async def test_item_faults_fail_the_item_and_the_run_goes_on(workspace: Workspace) -> None:
+    """A NaN reward, a workflow that raises, one that takes too long, a broken provider: failed, each with its reason."""
+    workspace.write_config(evaluation="agent_workflow_timeout_s = 1.5")
+    workspace.write_rows("unfinite", "raise an alarm", "held for ever", "broken down", "garbage in", "echo one")
+    ended = await workspace.run("--name", "faulty", "--json")
+    assert ended.code == 0
+    assert (ended.resource["succeeded"], ended.resource["failed"]) == (1, 5)
+    results = {record["item"][0]: record for record in workspace.records("faulty", "result")}
+    assert results[0]["error_type"] == "validation_error"
+    assert "raise an alarm" in results[1]["error_message"]
+    assert results[2]["error_type"] == "timeout"
+    assert results[5]["status"] == "success"
+    assert workspace.metrics("faulty")["summary"]["pass_rate"] == pytest.approx(1 / 6)
+
+
+async def test_file_descriptors_that_run_out_stop_the_run(workspace: Workspace, model: StubModel) -> None:
+    """The reason is named, items stay pending, nothing else is printed, and a resume with enough of them finishes."""
+    workspace.write_rows(*[f"held {number}" for number in range(60)])
+    shell = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"]
+    async with workspace.start("--name", "narrow", "--json", "--max-in-flight", "60", wrapped=shell) as running:
+        ended = await running.end()
+    assert ended.code == 1
+    assert ended.err == ""
+    assert "open files" in ended.resource["halt_reason"]
+    assert ended.resource["failed"] == 0
+    model.release()
+    assert (await workspace.run("--name", "narrow", "--max-in-flight", "8")).code == 0
+
+
+async def test_a_server_that_never_becomes_healthy_is_given_up(tmp_path: Path, workspace: Workspace) -> None:
+    """What it says instead is told, its last lines are quoted, and it is stopped."""
+    (workspace.project / "main.py").write_text(
+        "import os, http.server as h\nprint('serving 503', flush=True)\n"
+        "class S(h.BaseHTTPRequestHandler):\n    def do_GET(self):\n        self.send_error(503)\n"
+        "    def log_message(self, *a):\n        pass\n"
+        "h.HTTPServer(('127.0.0.1', int(os.environ['_OSMOSIS_ROLLOUT_PORT'])), S).serve_forever()\n"
+    )
+    launch = Launch(
+        project=workspace.project,
+        entrypoint="main.py",
+        environment=workspace.environment,
+        run_directory=tmp_path,
+        trials=tmp_path / "trials",
+        instance_id="abc",
+        created_at="2026-11-30T00:00:00Z",
+        health_timeout=2.0,
+    )
+    with RunLog(tmp_path / "logs.txt", Redactor()) as log, pytest.raises(OsmosisError) as caught:
+        await RolloutProcess.start(launch, log, FileLayer())
+    assert "did not become healthy within 2 s" in caught.value.message
+    said = str(caught.value)
+    assert "status 503" in said
+    assert "serving 503" in said
+    assert not (tmp_path / "server.json").exists()
+
+
+async def test_orphans_are_stopped_at_the_next_start(workspace: Workspace, model: StubModel) -> None:
+    """The server of a killed supervisor, unable to end by itself, is found by its identity whether or not uv still lives."""
+    workspace.write_rows("held one")
+    groups: list[int] = []
+    said = ""
+    for name, kills_uv in (("first", False), ("second", True)):
+        async with workspace.start("--name", name) as running:
+            await model.wait_calls(len(groups) + 1)
+            record = workspace.server(name)
+            groups.append(record["pgid"])
+            os.killpg(record["pgid"], signal.SIGSTOP)
+            if kills_uv:
+                os.kill(record["pid"], signal.SIGKILL)
+            running.signal(signal.SIGKILL)
+            said += (await running.end()).said
+        assert group_members(record["pgid"])
+    model.release()
+    ended = await workspace.run("--name", "third", "--plain")
+    assert ended.code == 0
+    assert (said + ended.said).count("stopped a rollout server that an earlier run left behind") == 2
+    assert [group_members(group) for group in groups] == [[], []]
+    assert not list(workspace.runs.glob("*/server.json"))
+
+
+async def test_a_process_that_only_has_the_number_is_left_alone(workspace: Workspace) -> None:
+    """A recorded pid that belongs to somebody else by now is not touched, and the stale record goes."""
+    workspace.write_rows("echo one")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as stranger:
+        await eventually(lambda: start_token(stranger.pid) is not None)
+        record = ProcessRecord(stranger.pid, stranger.pid, "1", "another", 1, "2026-11-30T00:00:00Z")
+        (workspace.run_directory("old")).mkdir(parents=True)
+        (workspace.run_directory("old") / "server.json").write_bytes(msgspec.json.encode(record))
+        assert (await workspace.run("--name", "new")).code == 0
+        assert alive(stranger.pid)
+        assert not (workspace.run_directory("old") / "server.json").exists()
+        stranger.communicate(b"\n")
