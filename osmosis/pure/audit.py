@@ -118,13 +118,13 @@ def audit_tail(torn: int, size: int) -> Iterator[Finding]:
 
 
 def audit_journal_file(
-    entries: Mapping[str, FileFact], with_result: Container[str], trials: Collection[str]
+    entries: Mapping[str, FileFact], with_result: Container[str] | None, trials: Collection[str]
 ) -> Iterator[Finding]:
     """Whether the journal is a file, and whether it lost its end, which no checksum can tell.
 
     It is created before the first rollout runs, and the index is written from its durable results only. So any of the `trials`
     is a witness against a missing journal, and against a short one a line of the index whose rollout is among the trials and
-    has no result in the journal.
+    has no result in the journal. `with_result` is None when the journal could not be read to its end.
     """
     entry = entries.get(JOURNAL)
     if entry is None and trials:
@@ -132,10 +132,12 @@ def audit_journal_file(
     elif entry is not None:
         _, findings = _content(entries, JOURNAL)
         yield from findings
+    if entry is None or with_result is None:
+        return
     for path in (INDEX, SUMMARY):
         index = entries.get(path)
         for number, rollout_id in _indexed(index.content or b"" if index else b""):
-            if entry is not None and rollout_id not in with_result and rollout_id in trials:
+            if rollout_id not in with_result and rollout_id in trials:
                 what = f"it ends too early: {path}:{number} shows a result of rollout {rollout_id}, of which it knows nothing"
                 yield Finding(JOURNAL, what)
                 return

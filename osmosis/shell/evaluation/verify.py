@@ -48,6 +48,7 @@ from osmosis.pure.trajectory import trajectory_facts
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.dataset_file import read_dataset
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.journal_file import JournalReading, settle_journal
 from osmosis.shell.evaluation.orphans import SERVER_RECORD
 from osmosis.shell.evaluation.process_identity import ProcessRecord, is_same
 from osmosis.shell.evaluation.projection import Projector
@@ -85,9 +86,8 @@ def verify_run(request: VerifyRequest, files: FileLayer | None = None) -> AuditR
 
 
 def _locate(request: VerifyRequest) -> RunDirectory:
-    given = Path(request.run).expanduser()
-    if len(given.parts) != 1 or request.run.endswith("/") or request.run in (".", ".."):
-        path = (request.working_directory / given).resolve()
+    if os.sep in request.run or request.run in ("", ".", ".."):
+        path = (request.working_directory / Path(request.run).expanduser()).resolve()
         directory = RunDirectory(path.parent, path.name)
     else:
         root = request.output.expanduser() if request.output else find_workspace(request.working_directory) / DEFAULT_OUTPUT
@@ -123,8 +123,7 @@ class _Examination(msgspec.Struct, frozen=True):
 
     report: AuditReport
     manifest: Manifest | None = None
-    history: RunHistory | None = None
-    journal_size: int = 0
+    reading: JournalReading = JournalReading(RunHistory(0))
     dataset_rows: bytes | None = None
 
 
@@ -138,13 +137,13 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> _Examination:
             path=str(directory.path), run_name=directory.name, history=None, records=0, findings=findings, blocked=True
         )
         return _Examination(report)
-    journal, size, journal_findings = _read_journal(directory, entries, plan)
-    findings += journal_findings
-    trials = _trial_names(directory)
-    findings += audit_journal_file(entries, journal.with_result, trials)
-    rebuilt = {} if blocks_rebuild(findings) else _rebuild(directory, plan.manifest, journal.history)
+    journal = _read_journal(directory, entries, plan)
+    history = journal.reading.history
+    findings += journal.findings
+    findings += audit_journal_file(entries, journal.audit.with_result if journal.complete else None, _trial_names(directory))
+    rebuilt = {} if blocks_rebuild(findings) else _rebuild(directory, plan.manifest, history)
     copied = {parts[1] for path in entries if (parts := path.split("/"))[0] == "artifacts" and len(parts) > 2}
-    findings += audit_trials(_trial_facts(directory, journal.history, rebuilt), entries, copied)
+    findings += audit_trials(_trial_facts(directory, history, rebuilt), entries, copied)
     blocked = blocks_rebuild(findings)
     findings += () if blocked else audit_projections(rebuilt, entries)
     findings += audit_source_files(entries, plan)
@@ -154,32 +153,42 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> _Examination:
     report = audit_report(
         path=str(directory.path),
         run_name=plan.manifest.run_name,
-        history=journal.history,
-        records=journal.records,
+        history=history,
+        records=journal.audit.records,
         findings=findings,
         blocked=blocked,
     )
-    return _Examination(report, plan.manifest, journal.history, size, dataset.rows if dataset else None)
+    return _Examination(report, plan.manifest, journal.reading, dataset.rows if dataset else None)
 
 
-def _read_journal(
-    directory: RunDirectory, entries: dict[str, FileFact], plan: RunPlan
-) -> tuple[JournalAudit, int, list[Finding]]:
-    """The journal's records as judged, the length of its sound part, and what is wrong with it. Memory: a chunk at a time."""
+class _Journal(msgspec.Struct, frozen=True):
+    """The journal, read and judged. `complete` when it could be read to its end, torn tail or not."""
+
+    audit: JournalAudit
+    reading: JournalReading
+    findings: tuple[Finding, ...] = ()
+    complete: bool = False
+
+
+def _read_journal(directory: RunDirectory, entries: dict[str, FileFact], plan: RunPlan) -> _Journal:
+    """Read the journal a chunk at a time: memory depends on the number of items, not on the length of the file."""
     audit = JournalAudit(plan)
     decoder = JournalDecoder(JOURNAL)
     if JOURNAL not in entries or entries[JOURNAL].kind is not EntryKind.FILE:
-        return audit, 0, []
+        return _Journal(audit, JournalReading(audit.history))
+    fault = None
     try:
         with open(open_regular(directory.journal), "rb") as file:
             while chunk := file.read(_CHUNK):
                 for record in decoder.feed(chunk):
                     audit.add(record)
     except JournalDamage as damage:
-        return audit, decoder.offset, [*audit.findings, Finding(JOURNAL, damage.problems[0].message, damage.line)]
+        fault = Finding(JOURNAL, damage.problems[0].message, damage.line)
     except OSError as error:
-        return audit, decoder.offset, [*audit.findings, Finding(JOURNAL, f"cannot be read: {error.strerror or error}")]
-    return audit, decoder.offset, [*audit.findings, *audit_tail(decoder.torn, decoder.offset)]
+        fault = Finding(JOURNAL, f"cannot be read: {error.strerror or error}")
+    ending = [fault] if fault else audit_tail(decoder.torn, decoder.offset)
+    reading = JournalReading(audit.history, decoder.count, decoder.offset, decoder.torn)
+    return _Journal(audit, reading, (*audit.findings, *ending), fault is None)
 
 
 def _trial_names(directory: RunDirectory) -> frozenset[str]:
@@ -300,8 +309,9 @@ class _Repair:
             kept += self._write_rows()
         if self._paths(Remedy.REBUILD, Remedy.MOVE_ASIDE):
             assert self._before.manifest is not None
-            assert self._before.history is not None
-            Projector(self._files, self._directory, lambda _: None).finalize(self._before.manifest, self._before.history)
+            Projector(self._files, self._directory, lambda _: None).finalize(
+                self._before.manifest, self._before.reading.history
+            )
         return kept
 
     def _paths(self, *remedies: Remedy) -> list[str]:
@@ -309,18 +319,13 @@ class _Repair:
 
     def _cut_tail(self) -> str:
         """The tail is durable in a file of its own before the journal is cut."""
-        journal, size = self._directory.journal, self._before.journal_size
+        journal, size = self._directory.journal, self._before.reading.size
         with open(open_regular(journal), "rb") as file:
             file.seek(size)
             tail = file.read()
         target = self._unused(f"{JOURNAL}.torn-{self._stamp}")
         self._files.replace(target, tail, step="torn_tail")
-        descriptor = self._files.open_append(journal, step="journal.open")
-        try:
-            self._files.truncate(descriptor, size, step="journal.truncate")
-            self._files.sync(descriptor, step="journal.truncate.sync")
-        finally:
-            self._files.close(descriptor)
+        settle_journal(self._files, journal, self._before.reading)
         return target.name
 
     def _move_aside(self, paths: Iterable[str]) -> Iterator[str]:
