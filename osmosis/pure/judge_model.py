@@ -173,9 +173,13 @@ def key_variables(judge: JudgeModel) -> tuple[str, ...]:
     """The variables that may hold the judge's key, in the order in which they are looked at."""
     if judge.api_key_env is not None:
         return (judge.api_key_env,)
-    if judge.provider in PROVIDERS:
-        return PROVIDERS[judge.provider][2]
-    return NATIVE_KEY_VARIABLES.get(judge.provider, (f"{judge.provider.upper()}_API_KEY",))
+    return _usual_variables(judge.provider)
+
+
+def _usual_variables(provider: str) -> tuple[str, ...]:
+    if provider in PROVIDERS:
+        return PROVIDERS[provider][2]
+    return NATIVE_KEY_VARIABLES.get(provider, (f"{provider.upper()}_API_KEY",))
 
 
 def find_key(judge: JudgeModel, environment: Mapping[str, str]) -> str | None:
@@ -205,11 +209,9 @@ def judge_endpoint(judge: JudgeModel, environment: Mapping[str, str], *, replay:
     a base URL or key that cannot be used.
     """
     key = None if replay else find_key(judge, environment)
-    if replay and judge.provider not in PROVIDERS:
-        return Endpoint(judge.provider, judge.model, "", None, None)
-    variables = PROVIDERS[judge.provider][2] if judge.provider in PROVIDERS else ()
+    variables = _usual_variables(judge.provider)
     own = {name: value for name, value in environment.items() if name not in variables}
-    if key is not None and variables:
+    if key is not None:
         own[variables[0]] = key
     try:
         endpoint = resolve(judge.path, own, replay=replay)

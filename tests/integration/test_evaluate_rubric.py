@@ -1,4 +1,4 @@
-"""`evaluate_rubric` as documented, against a server on loopback (A3-A5; seed 004; contract `legacy_api.md` sections 4 and 9)."""
+"""`evaluate_rubric` as documented, against a server on loopback (A3-A5; seed 004; contract `legacy_api.md` 4 and 9)."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_a_refused_call_is_the_documented_error(judge, status, kind):
     assert "no, [REDACTED]!" in error.detail
     assert KEY not in str(error)
     assert len(judge.asked) == 1
-    copy = pickle.loads(pickle.dumps(error))
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert (type(copy), str(copy), copy.detail, copy.status) == (kind, str(error), error.detail, status)
 
 
@@ -409,11 +409,23 @@ async def test_the_awaitable_form_of_the_current_package(judge):
         await evaluate_rubric(rubric="r", solution_str="s", model="llama-3")
 
 
-def test_a_native_provider_says_what_to_do(monkeypatch):
-    """A provider that takes translation is refused with the way around it, not with a traceback."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    with pytest.raises(ProviderRequestError, match=r"(?i)anthropic"):
-        evaluate_rubric("r", "s", {"provider": "anthropic", "model": "claude-x"})
+def test_an_unknown_provider_says_what_to_do():
+    """A provider that nobody knows is refused with a way around it, not with a traceback."""
+    with pytest.raises(ProviderRequestError, match="OPENAI_BASE_URL"):
+        evaluate_rubric("r", "s", {"provider": "unheard", "model": "m", "api_key": KEY})
+
+
+@pytest.mark.slow
+def test_a_native_provider_is_asked_through_its_own_protocol(judge, monkeypatch):
+    """Anthropic gets its own message format, with the judge's prompt and key in it."""
+    monkeypatch.setenv("ANTHROPIC_API_BASE", judge.url.removesuffix("/v1"))
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude-x", "stop_reason": "end_turn"}
+    judge.reply = says(
+        {**message, "content": [{"type": "text", "text": verdict()}], "usage": {"input_tokens": 3, "output_tokens": 2}}
+    )
+    assert evaluate_rubric("r", "s", {"provider": "anthropic", "model": "claude-x", "api_key": KEY}) == 0.85
+    assert judge.paths[-1] == "/v1/messages"
+    assert "s" in json.dumps(judge.asked[-1]["messages"])
 
 
 async def test_a_batch_keeps_order_counts_and_failures(judge):

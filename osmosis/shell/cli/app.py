@@ -32,6 +32,14 @@ is a name below .osmosis/evals or the path of a run directory. --repair rebuilds
 torn last record; what it replaces is kept beside, and manifest, journal and trials are never rewritten."""
 
 
+_EVAL_RUBRIC = """\
+Judge texts by a rubric with a model.
+
+Reads JSON lines (conversations, or texts), has a model score each of them, and reports scores, agreement of repeated \
+judgements and, where records have a human_score, how close the judge is to people. Needs no workspace. With --output, \
+judgements are kept in a journal beside it as they arrive, and --resume goes on from there."""
+
+
 def build_app(mode: Mode) -> App:
     """The tree of all commands. `mode` decides how help is laid out."""
     app = App(
@@ -46,6 +54,7 @@ def build_app(mode: Mode) -> App:
     )
     evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
+    evaluation.command("osmosis.shell.cli.eval_rubric:eval_rubric", name="rubric", help=_EVAL_RUBRIC)
     evaluation.command("osmosis.shell.cli.eval_verify:eval_verify", name="verify", help=_EVAL_VERIFY)
     app.command(evaluation)
     return app

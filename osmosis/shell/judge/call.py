@@ -32,7 +32,7 @@ from osmosis.pure.secret_forms import secret_values
 from osmosis.shell.bridge.recorder import Recorder, load_cassette
 from osmosis.shell.bridge.replay import Replay
 from osmosis.shell.bridge.source import CallFailed, Rollout, Source
-from osmosis.shell.bridge.upstream import Upstream
+from osmosis.shell.bridge.sources import source_for
 
 BUSY_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """Waits before each further try at a provider that limits the rate: a batch meets that limit again and again."""
@@ -200,9 +200,9 @@ def judge_redactor(endpoint: Endpoint, environment: Mapping[str, str]) -> Redact
 
 
 def open_source(endpoint: Endpoint) -> Source:
-    """Where the judge's answers come from: the one place that a translator for native providers joins."""
+    """Where the judge's answers come from."""
     # Retries are the judge's own: it has more patience with a busy provider than a rollout's call may have.
-    return Upstream(endpoint, backoff=())
+    return source_for(endpoint, backoff=())
 
 
 @asynccontextmanager
