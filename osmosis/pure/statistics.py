@@ -197,7 +197,7 @@ def paired_difference(
     """The mean of candidate - baseline over pairs in the same order, with the paired (or clustered) error and t interval."""
     differences = candidate - baseline
     if clusters is None:
-        return mean_estimate(differences, confidence)
+        return mean_estimate(differences, confidence, what="row differences")
     return clustered_mean_estimate(differences, clusters, confidence)
 
 
