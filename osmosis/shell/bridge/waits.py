@@ -24,16 +24,12 @@ class Waits:
         self._due: list[float] = []
 
     def hear(self, seconds: float | None) -> None:
-        """A wait of `seconds` begins; None: one has ended. Waits end at their time, or early with their call."""
+        """A wait of `seconds` begins; None: one has ended. One that ends early, with its call, is counted until its time."""
         now = time.monotonic()
         if seconds is not None and seconds > _OWN_BACKOFF:
             self._due.append(now + seconds)
         elif seconds is None:
             self._due = [due for due in self._due if due > now]
-
-    def clear(self) -> None:
-        """No call waits any more."""
-        self._due.clear()
 
     @property
     def now(self) -> Waiting:

@@ -11,9 +11,10 @@ import os
 import secrets
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -157,6 +158,7 @@ class Invocation:
             log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
             projector = Projector(self._files, self._directory, lambda text: _log_warning(log, text))
             stack.callback(projector.close)
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: _log_trouble(log, context))
             state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
             projector.begin(manifest, history, state.tally)
             self._log_start(log)
@@ -350,3 +352,9 @@ class Invocation:
 
 def _log_warning(log: RunLog, text: str) -> None:
     log.write("WARNING", "artifacts", text)
+
+
+def _log_trouble(log: RunLog, context: Mapping[str, Any]) -> None:
+    """What the event loop has to complain about (a listener that is out of descriptors, say) is for the log, not the screen."""
+    with suppress(OSError, ValueError):
+        log.write("WARNING", "event-loop", str(context.get("message")), {"error": repr(context.get("exception"))})

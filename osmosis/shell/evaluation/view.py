@@ -54,7 +54,8 @@ class RunView(Protocol):
         ...
 
     def progress(self, progress: Progress) -> None:
-        """The counts changed. Called once with the counts at the start, then after each durable result."""
+        """The counts changed. Called once with the counts at the start, then after each durable result, and now and
+        then while calls wait for a rate limit."""
         ...
 
     def item(self, finished: ItemFinished) -> None:
