@@ -1,10 +1,10 @@
-"""Process faults: what ends the whole run leaves items pending and says why; what concerns one item fails only that (issue 3)."""
+"""Process faults: what ends a run leaves items pending and says why; what concerns one item fails only that (issue 3)."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,11 +14,11 @@ import pytest
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.redaction import Redactor
 from osmosis.shell.evaluation.file_layer import FileLayer
-from osmosis.shell.evaluation.process_identity import ProcessRecord, start_token
+from osmosis.shell.evaluation.process_identity import ProcessRecord
 from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
 from tests.integration.stub_model import StubModel
-from tests.integration.workspaces import Ended, Workspace, alive, eventually, group_members
+from tests.integration.workspaces import Ended, Workspace, alive, group_members
 
 pytestmark = pytest.mark.slow
 
@@ -222,12 +222,15 @@ async def test_orphans_are_stopped_at_the_next_start(workspace: Workspace, model
 async def test_a_process_that_only_has_the_number_is_left_alone(workspace: Workspace) -> None:
     """A recorded pid that belongs to somebody else by now is not touched, and the stale record goes."""
     workspace.write_rows("echo one")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as stranger:
-        await eventually(lambda: start_token(stranger.pid) is not None)
+    stranger = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    try:
         record = ProcessRecord(stranger.pid, stranger.pid, "1", "another", 1, "2026-11-30T00:00:00Z")
         (workspace.run_directory("old")).mkdir(parents=True)
         (workspace.run_directory("old") / "server.json").write_bytes(msgspec.json.encode(record))
         assert (await workspace.run("--name", "new")).code == 0
         assert alive(stranger.pid)
         assert not (workspace.run_directory("old") / "server.json").exists()
-        stranger.communicate(b"\n")
+    finally:
+        await stranger.communicate(b"\n")

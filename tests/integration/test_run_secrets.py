@@ -60,7 +60,8 @@ async def test_secrets_show_nowhere(workspace: Workspace, mode: str) -> None:
     workspace.write_rows(*[f"leak {name}" for name in [*SECRETS, "OPENAI_API_KEY", "XAI_API_KEY"]], "echo fine")
     (workspace.root / "secrets").write_text(f"# comment\nexport OPENAI_API_KEY='{PROVIDER_KEY}'\n")
     flags = ["--name", "leaky", "--verbose", "--secrets-file", "secrets", *([] if mode == "rich" else [f"--{mode}"])]
-    ended = await workspace.run(*flags, **SECRETS, XAI_API_KEY=KNOWN_AND_SHORT)
+    workspace.environment |= SECRETS | {"XAI_API_KEY": KNOWN_AND_SHORT}
+    ended = await workspace.run(*flags)
     assert ended.code == 0, ended.said
     everywhere = written(workspace, "leaky") | {"stdout": ended.out, "stderr": ended.err}
     assert {"events.jsonl", "manifest.json", "logs.txt", "index.jsonl", "metrics.json"} <= everywhere.keys()

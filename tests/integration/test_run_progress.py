@@ -1,0 +1,115 @@
+"""What a run shows while it goes on, and that one item costs the same however long the run is (issue 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from osmosis.pure.journal import Attempt, InvocationStarted, Result, RunHistory, Status, WorkItem
+from osmosis.pure.supervisor import rollout_id
+from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
+from osmosis.shell.evaluation.projection import Projector
+from osmosis.shell.evaluation.run_directory import RunDirectory
+from tests.integration.stub_model import StubModel
+from tests.integration.workspaces import Workspace, eventually
+
+AT = "2026-11-30T12:35:44.521865Z"
+
+
+@pytest.mark.slow
+async def test_waiting_on_a_rate_limit_is_visible(workspace: Workspace, model: StubModel) -> None:
+    """On a terminal the live line counts the calls that a provider asked to wait, and when the next one tries again."""
+    workspace.write_rows("busy 3 one", "busy 3 two")
+    terminal, side = os.openpty()
+    seen = bytearray()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(terminal, lambda: seen.extend(os.read(terminal, 1 << 16)))
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "osmosis.shell.cli.main",
+            *workspace.arguments(),
+            cwd=workspace.root,
+            env=workspace.environment | {"TERM": "xterm", "COLUMNS": "160", "LINES": "40"},
+            stdin=side,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=side,
+        )
+        await eventually(lambda: b"2 waiting on rate limit, next try in " in seen or process.returncode is not None)
+        assert await process.wait() == 0, seen.decode(errors="replace")
+    finally:
+        loop.remove_reader(terminal)
+        os.close(terminal)
+        os.close(side)
+    assert model.count("busy") == 4
+
+
+class CountingDisk(FileLayer):
+    """The real disk, counting what is asked of it."""
+
+    def __init__(self) -> None:
+        self.work: Counter[str] = Counter()
+
+    def write(self, descriptor: int, data: bytes, *, step: str) -> None:
+        """Count the call and its bytes."""
+        self.work[f"{step} calls"] += 1
+        self.work[f"{step} bytes"] += len(data)
+        super().write(descriptor, data, step=step)
+
+    def sync(self, descriptor: int, *, step: str) -> None:
+        """Count; waiting for a real disk two thousand times would prove nothing more."""
+        self.work[f"{step} calls"] += 1
+
+    def rename(self, source: Path, target: Path, *, step: str) -> None:
+        """Count the call."""
+        self.work[f"{step} calls"] += 1
+        super().rename(source, target, step=step)
+
+
+async def finish_item(journal: JournalWriter, projector: Projector, committed: asyncio.Queue[None], row: int) -> None:
+    """One item's life on the disk: attempt, durable result, projection."""
+    item = WorkItem(row, 0)
+    name = rollout_id("flat", item, 1)
+    result = Result(item, row, name, Status.SUCCESS, AT, 1.5, reward=1.0)
+    journal.append(Attempt(item, name, 1, AT))
+    journal.commit(result)
+    await committed.get()
+    projector.publish(result)
+
+
+async def test_the_cost_of_an_item_does_not_grow(tmp_path: Path) -> None:
+    """The last hundred of two thousand items cost exactly the calls and bytes of an earlier hundred."""
+    disk = CountingDisk()
+    directory = RunDirectory(tmp_path, "flat")
+    directory.path.mkdir()
+    committed: asyncio.Queue[None] = asyncio.Queue()
+    journal = JournalWriter(
+        disk,
+        directory.journal,
+        JournalReading(RunHistory(3000)),
+        on_committed=lambda _: committed.put_nowait(None),
+        on_failed=lambda error: pytest.fail(str(error)),
+    )
+    projector = Projector(disk, directory, pytest.fail)
+    journal.append(InvocationStarted("flat", AT, "0.3.10"))
+    costs = {}
+    for row in range(1000, 3000):
+        if row in (1600, 2900):
+            disk.work.clear()
+        await finish_item(journal, projector, committed, row)
+        if row in (1699, 2999):
+            costs[row] = dict(disk.work)
+    await journal.close()
+    projector.close()
+    assert costs[1699] == costs[2999]
+    assert 100 <= costs[2999]["journal.write calls"] <= 200
+    assert costs[2999]["journal.sync calls"] == 100
+    assert costs[2999]["index.append calls"] == 100
+    assert len(read_journal(directory.journal, 3000).history.results) == 2000
