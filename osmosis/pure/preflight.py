@@ -12,7 +12,7 @@ import msgspec
 
 from osmosis.pure.completion import Completion, ProviderError
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
-from osmosis.pure.providers import Endpoint
+from osmosis.pure.providers import Endpoint, Wire
 from osmosis.pure.retry_policy import RETRIED_STATUSES
 
 
@@ -74,12 +74,13 @@ def verdict(endpoint: Endpoint, outcome: Completion | ProviderError, message: st
     status = outcome.provider_status
     code, step = _advice(status)
     said = message if status is None else f"HTTP {status}: {message}"
-    key = endpoint.api_key_variable or "the API key: none is set"
+    native = endpoint.wire is Wire.NATIVE
+    key = endpoint.api_key_variable or (f"the credentials of {endpoint.provider}" if native else "the API key: none is set")
     return OsmosisError(
         f"The model {endpoint.model_path!r} does not answer at {endpoint.host}.",
         code=code,
-        problems=[Problem(endpoint.chat_completions_url, said)],
-        hint=step.format(key=key, url=endpoint.base_url),
+        problems=[Problem(endpoint.url, said)],
+        hint=step.format(key=key, url=endpoint.base_url or f"of {endpoint.provider}"),
         details={"model": endpoint.model_path, "endpoint": endpoint.base_url, "status": status},
     )
 

@@ -8,23 +8,38 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 import msgspec
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.native_providers import NATIVE_ENDPOINTS
 from osmosis.pure.provider_table import NATIVE_PROVIDERS, PROVIDERS
+from osmosis.pure.request_policy import ProviderKind
+from osmosis.pure.responses_models import RESPONSES_MODELS
 
 NO_KEY = "no-key"
 """Sent as the bearer token to servers that ask for no key; some clients and gateways insist on a header."""
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """An OpenAI-compatible endpoint and the model on it.
+OFFICIAL_OPENAI = "https://api.openai.com/v1"
 
-    `model` is the name that the provider knows, `model_path` the configured one. `base_url` has no trailing slash.
-    `api_key_variable` names the variable that the key came from, None when no key is needed. The key itself never shows in a
-    printed endpoint.
+
+class Wire(StrEnum):
+    """How a model is spoken to: OpenAI's chat completions, OpenAI's Responses API, or whatever LiteLLM translates to."""
+
+    CHAT = "chat"
+    RESPONSES = "responses"
+    NATIVE = "native"
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """A model and where it is reached.
+
+    `model` is the name that the provider knows, `model_path` the configured one. `base_url` has no trailing slash; it is empty
+    for a native provider at its usual place. `api_key_variable` names the variable that the key came from, None when no key is
+    needed or the provider's credentials are more than a key. The key itself never shows in a printed endpoint.
     """
 
     provider: str
@@ -32,6 +47,16 @@ class Endpoint(msgspec.Struct, frozen=True):
     base_url: str
     api_key_variable: str | None
     api_key: str | None
+    wire: Wire = Wire.CHAT
+
+    @property
+    def kind(self) -> ProviderKind:
+        """Which rules a request has to keep (E31, E32)."""
+        if self.wire is not Wire.NATIVE:
+            return ProviderKind.OPENAI_COMPATIBLE
+        if "claude" in self.model.lower() and self.provider in ("azure_ai", "vertex_ai"):
+            return ProviderKind.ANTHROPIC
+        return _KINDS.get(self.provider, ProviderKind.NATIVE)
 
     @property
     def model_path(self) -> str:
@@ -44,9 +69,16 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"{self.base_url}/chat/completions"
 
     @property
+    def url(self) -> str:
+        """Where requests are posted; for a native provider at its usual place, the model's path."""
+        if self.wire is Wire.NATIVE:
+            return self.base_url or self.model_path
+        return f"{self.base_url}/responses" if self.wire is Wire.RESPONSES else self.chat_completions_url
+
+    @property
     def host(self) -> str:
-        """Host and port, for messages."""
-        return urlsplit(self.base_url).netloc
+        """Host and port, for messages; a native provider's name where only LiteLLM knows its host."""
+        return urlsplit(self.base_url).netloc or self.provider
 
     @property
     def is_loopback(self) -> bool:
@@ -57,17 +89,25 @@ class Endpoint(msgspec.Struct, frozen=True):
         shown = None if self.api_key is None else "[REDACTED]"
         return (
             f"Endpoint(provider={self.provider!r}, model={self.model!r}, base_url={self.base_url!r}, "
-            f"api_key_variable={self.api_key_variable!r}, api_key={shown!r})"
+            f"api_key_variable={self.api_key_variable!r}, api_key={shown!r}, wire={self.wire.value!r})"
         )
+
+
+_KINDS = {"anthropic": ProviderKind.ANTHROPIC, "azure": ProviderKind.AZURE}
 
 
 def resolve(model_path: str, environment: Mapping[str, str], *, replay: bool = False) -> Endpoint:
     """The endpoint of `model_path`, from the variables in `environment`. With `replay`, no key or base URL is needed.
 
-    Raises OsmosisError naming every problem: a path without provider, an unknown or native provider, a missing key or base URL
+    A native provider's endpoint has the key and base URL of its usual variables where one key is all it takes; LiteLLM finds
+    the rest, such as cloud credentials, in the environment itself.
+
+    Raises OsmosisError naming every problem: a path without provider, an unknown provider, a missing key or base URL
     variable, a base URL that is no plain http(s) URL, a key that cannot stand in a header.
     """
     provider, model = _split(model_path)
+    if provider not in PROVIDERS:
+        return _resolve_native(provider, model, environment, replay=replay)
     default_url, url_variables, key_variables, key_needed = PROVIDERS[provider]
     url_variable = next((name for name in url_variables if environment.get(name, "").strip()), None)
     base_url = environment[url_variable].strip() if url_variable else default_url
@@ -80,32 +120,54 @@ def resolve(model_path: str, environment: Mapping[str, str], *, replay: bool = F
         *_key_problems(key, key_variable, key_variables, needed=key_needed and not _own_server(base_url, url_variable)),
     ]
     if problems or base_url is None:
-        raise OsmosisError(
-            f"The model {model_path!r} cannot be called.",
-            code=ErrorCode.AUTH_REQUIRED if key is None else ErrorCode.VALIDATION,
-            problems=problems,
-            hint="Set the variable in the environment, or put it into a file and pass --secrets-file FILE.",
-            details={"model": model_path, "variables": [problem.key for problem in problems]},
-        )
-    return Endpoint(provider, model, base_url.rstrip("/"), key_variable, key)
+        raise _cannot_be_called(model_path, problems, keyless=key is None)
+    base_url = base_url.rstrip("/")
+    wire = Wire.RESPONSES if _needs_responses(provider, model, base_url) else Wire.CHAT
+    return Endpoint(provider, model, base_url, key_variable, key, wire)
+
+
+def _needs_responses(provider: str, model: str, base_url: str) -> bool:
+    return provider == "openai" and base_url == OFFICIAL_OPENAI and model in RESPONSES_MODELS
+
+
+def _resolve_native(provider: str, model: str, environment: Mapping[str, str], *, replay: bool) -> Endpoint:
+    url_variables, key_variables = NATIVE_ENDPOINTS.get(provider, ((), ()))
+    url_variable = next((name for name in url_variables if environment.get(name, "").strip()), None)
+    base_url = environment[url_variable].strip() if url_variable else ""
+    key_variable = next((name for name in key_variables if environment.get(name, "").strip()), None)
+    key = environment[key_variable].strip() if key_variable else None
+    if replay:
+        return Endpoint(provider, model, base_url.rstrip("/"), key_variable, None, Wire.NATIVE)
+    own_server = _own_server(base_url, url_variable)
+    problems = [
+        *(_url_problems(base_url, url_variable, url_variables) if base_url else ()),
+        *_key_problems(key, key_variable, key_variables, needed=bool(key_variables) and not own_server),
+    ]
+    if problems:
+        raise _cannot_be_called(f"{provider}/{model}", problems, keyless=key is None)
+    return Endpoint(provider, model, base_url.rstrip("/"), key_variable, key, Wire.NATIVE)
+
+
+def _cannot_be_called(model_path: str, problems: list[Problem], *, keyless: bool) -> OsmosisError:
+    return OsmosisError(
+        f"The model {model_path!r} cannot be called.",
+        code=ErrorCode.AUTH_REQUIRED if keyless else ErrorCode.VALIDATION,
+        problems=problems,
+        hint="Set the variable in the environment, or put it into a file and pass --secrets-file FILE.",
+        details={"model": model_path, "variables": [problem.key for problem in problems]},
+    )
 
 
 def _split(model_path: str) -> tuple[str, str]:
     provider, slash, model = model_path.strip().partition("/")
-    if slash and model and provider in PROVIDERS:
+    if slash and model and (provider in PROVIDERS or provider in NATIVE_PROVIDERS):
         return provider, model
     where = "experiment.model_path"
-    if slash and model and provider in NATIVE_PROVIDERS:
-        raise OsmosisError(
-            f"This build serves OpenAI-compatible endpoints only; {provider!r} needs translation.",
-            problems=[Problem(where, f"{model_path!r} names a native provider", where)],
-            hint="Use the provider's OpenAI-compatible endpoint as openai/MODEL with OPENAI_BASE_URL, or openrouter/MODEL.",
-        )
     raise OsmosisError(
         f"The model {model_path!r} names no known provider.",
         problems=[Problem(where, "must have the form provider/model, for example openai/gpt-4.1-mini", where)],
         hint="For any OpenAI-compatible server use openai/MODEL and set OPENAI_BASE_URL.",
-        details={"providers": sorted(PROVIDERS)},
+        details={"providers": sorted({*PROVIDERS, *NATIVE_PROVIDERS})},
     )
 
 

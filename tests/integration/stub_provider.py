@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from osmosis.pure.completion import Redactor
-from osmosis.pure.providers import Endpoint
+from osmosis.pure.providers import Endpoint, Wire
 from osmosis.pure.redaction import Redactor as Secrets
 from osmosis.shell.bridge import Bridge
 
@@ -191,11 +191,18 @@ class Front:
 
 @asynccontextmanager
 async def bridged(
-    base_url: str, *, key: str | None = KEY, redactor: Redactor | None = None, **options: Any
+    base_url: str,
+    *,
+    key: str | None = KEY,
+    redactor: Redactor | None = None,
+    model_path: str = "openai/real-1",
+    wire: Wire = Wire.CHAT,
+    **options: Any,
 ) -> AsyncIterator[Front]:
     """A bridge to `base_url` with rollout `r` (row 3, run 1) registered; retries wait no time unless told otherwise."""
     rejected: list[str] = []
-    endpoint = Endpoint("openai", "real-1", base_url, "OPENAI_API_KEY" if key else None, key)
+    provider, _, model = model_path.partition("/")
+    endpoint = Endpoint(provider, model, base_url, "OPENAI_API_KEY" if key else None, key, wire)
     options.setdefault("backoff", ())
     bridge = Bridge(endpoint, token=TOKEN, redactor=redactor or Secrets(), on_provider_rejected=rejected.append, **options)
     await bridge.start()

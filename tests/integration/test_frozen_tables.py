@@ -35,9 +35,10 @@ def test_no_control_field_of_litellm_is_missing():
 
 
 @pytest.mark.slow
-def test_the_provider_table_is_the_generated_one():
-    """The committed provider table is what the recipe makes of the installed LiteLLM, whatever variables are set."""
-    script = ROOT / "scripts" / "generate_provider_table.py"
+@pytest.mark.parametrize("recipe", ["generate_provider_table.py", "generate_model_tables.py"])
+def test_the_tables_are_the_generated_ones(recipe):
+    """The committed tables are what the recipes make of the installed LiteLLM, whatever variables are set."""
+    script = ROOT / "scripts" / recipe
     environment = {**os.environ, "OPENAI_BASE_URL": "http://elsewhere.test", "GROQ_API_BASE": "http://elsewhere.test"}
     checked = subprocess.run(
         [sys.executable, str(script), "--check"], capture_output=True, text=True, check=False, env=environment, timeout=120

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.provider_table import NATIVE_PROVIDERS, PROVIDERS
-from osmosis.pure.providers import Endpoint, resolve
+from osmosis.pure.providers import Endpoint, Wire, resolve
+from osmosis.pure.request_policy import ProviderKind
 
 KEY = "sk-0123456789abcdef"
 
@@ -66,12 +67,55 @@ def test_a_path_without_a_known_provider_shows_the_form(path):
         resolve(path, {})
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "gemini", "bedrock", "vertex_ai", "azure_ai", "chatgpt", "github_copilot"])
-def test_native_providers_are_refused_with_the_way_out(provider):
-    """A provider that needs translation is refused plainly, with what works instead."""
-    with pytest.raises(OsmosisError, match="OpenAI-compatible endpoints only") as caught:
+@pytest.mark.parametrize(("provider", "variable"), [("anthropic", "ANTHROPIC_API_KEY"), ("gemini", "GOOGLE_API_KEY")])
+def test_a_native_provider_needs_its_key_alone(provider, variable):
+    """The key comes from the usual variable, the host is LiteLLM's to know, and a missing key is named."""
+    endpoint = resolve(f"{provider}/m", {variable: f" {KEY} "})
+    assert endpoint == Endpoint(provider, "m", "", variable, KEY, Wire.NATIVE)
+    assert (endpoint.host, endpoint.url) == (provider, f"{provider}/m")
+    assert KEY not in repr(endpoint)
+    with pytest.raises(OsmosisError) as caught:
         resolve(f"{provider}/m", {})
-    assert "OPENAI_BASE_URL" in str(caught.value.hint)
+    assert "no API key" in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "vertex_ai", "chatgpt", "github_copilot"])
+def test_credentials_that_are_more_than_a_key_are_left_to_the_translation(provider):
+    """Such a model resolves without any variable; the preflight call tells whether the credentials are there."""
+    assert resolve(f"{provider}/m", {}) == Endpoint(provider, "m", "", None, None, Wire.NATIVE)
+
+
+@pytest.mark.parametrize(
+    ("model_path", "kind"),
+    [
+        ("openai/m", ProviderKind.OPENAI_COMPATIBLE),
+        ("openrouter/anthropic/claude-x", ProviderKind.OPENAI_COMPATIBLE),
+        ("anthropic/claude-x", ProviderKind.ANTHROPIC),
+        ("vertex_ai/claude-x", ProviderKind.ANTHROPIC),
+        ("azure_ai/Claude-X", ProviderKind.ANTHROPIC),
+        ("azure/m", ProviderKind.AZURE),
+        ("gemini/m", ProviderKind.NATIVE),
+        ("vertex_ai/gemini-x", ProviderKind.NATIVE),
+    ],
+)
+def test_the_kind_decides_the_metadata_rule(model_path, kind):
+    """Each provider has the rules of E32, Claude on somebody else's cloud those of Anthropic."""
+    keys = dict.fromkeys(("OPENAI_API_KEY", "OPENROUTER_API_KEY", "ANTHROPIC_API_KEY", "AZURE_API_KEY"), KEY)
+    assert resolve(model_path, {**keys, "GEMINI_API_KEY": KEY, "AZURE_AI_API_KEY": KEY}).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("model", "variables", "wire"),
+    [
+        ("gpt-5-pro", {}, Wire.RESPONSES),
+        ("gpt-5-pro", {"OPENAI_BASE_URL": "https://api.openai.com/v1/"}, Wire.RESPONSES),
+        ("gpt-5-pro", {"OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}, Wire.CHAT),
+        ("gpt-4.1-mini", {}, Wire.CHAT),
+    ],
+)
+def test_the_official_endpoint_is_spoken_to_as_the_model_needs(model, variables, wire):
+    """Only models that need the Responses API get it, and only where it is known to be (ruling 20)."""
+    assert resolve(f"openai/{model}", {"OPENAI_API_KEY": KEY, **variables}).wire is wire
 
 
 @pytest.mark.parametrize(

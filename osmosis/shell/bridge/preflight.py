@@ -9,8 +9,8 @@ from osmosis.pure.preflight import PROBES, RETRY_SECONDS, Probe, Step, next_step
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor as KeyRedactor
 from osmosis.pure.request_policy import UpstreamRequest
-from osmosis.shell.bridge.source import CallFailed
-from osmosis.shell.bridge.upstream import Upstream
+from osmosis.shell.bridge.source import CallFailed, Rollout, Source
+from osmosis.shell.bridge.sources import source_for
 
 
 async def preflight(endpoint: Endpoint, *, redactor: Redactor | None = None, pauses: tuple[float, ...] = RETRY_SECONDS) -> None:
@@ -19,20 +19,20 @@ async def preflight(endpoint: Endpoint, *, redactor: Redactor | None = None, pau
     `pauses` are the seconds before each further try. Raises OsmosisError with endpoint, model and what to do when the
     connection, the key, the model name or the server is at fault.
     """
-    upstream = Upstream(endpoint, backoff=())
+    source = source_for(endpoint, backoff=())
     try:
-        outcome = await _ask(upstream, endpoint, pauses)
+        outcome = await _ask(source, endpoint, pauses)
     finally:
-        await upstream.close()
+        await source.close()
     if error := verdict(endpoint, outcome, _printable(endpoint, outcome, redactor)):
         raise error
 
 
-async def _ask(upstream: Upstream, endpoint: Endpoint, pauses: tuple[float, ...]) -> Completion | ProviderError:
+async def _ask(source: Source, endpoint: Endpoint, pauses: tuple[float, ...]) -> Completion | ProviderError:
     probes, waits = iter(PROBES), iter(pauses)
     probe = next(probes)
     while True:
-        outcome = await _once(upstream, endpoint, probe)
+        outcome = await _once(source, endpoint, probe)
         match next_step(outcome):
             case Step.ANOTHER_PROBE if following := next(probes, None):
                 probe = following
@@ -42,10 +42,10 @@ async def _ask(upstream: Upstream, endpoint: Endpoint, pauses: tuple[float, ...]
                 return outcome
 
 
-async def _once(upstream: Upstream, endpoint: Endpoint, probe: Probe) -> Completion | ProviderError:
+async def _once(source: Source, endpoint: Endpoint, probe: Probe) -> Completion | ProviderError:
     request = UpstreamRequest(probe_body(endpoint, probe), endpoint.model_path, stream=False, wants_usage=False)
     try:
-        async with upstream.open(None, request) as reply:
+        async with source.open(Rollout(0, 0), request) as reply:
             return read_completion(reply.status, await reply.read(), reply.retry_after)
     except CallFailed as failure:
         return failure.error

@@ -26,7 +26,8 @@ from osmosis.shell.bridge.event_writer import COMMIT_SECONDS, PING_SECONDS
 from osmosis.shell.bridge.recorder import Recorder
 from osmosis.shell.bridge.replay import Replay
 from osmosis.shell.bridge.source import Rollout, Source
-from osmosis.shell.bridge.upstream import Upstream
+from osmosis.shell.bridge.sources import source_for
+from osmosis.shell.bridge.waits import Waiting, Waits
 
 HOST = "127.0.0.1"
 BACKLOG = 1024
@@ -64,6 +65,7 @@ class Bridge:
         self._recorder = record
         self._backoff = backoff
         self._request_limit = request_limit
+        self._waits = Waits()
         self._rollouts: dict[str, Rollout] = {}
         self._source: Source | None = None
         self._listener: asyncio.Server | None = None
@@ -81,7 +83,7 @@ class Bridge:
     async def start(self, port: int = 0) -> str:
         """Bind loopback at `port` (0: any free one) and serve. Returns the base URL. Raises OsmosisError if it is taken."""
         listening = _bind(port)
-        self._source = self._replay or Upstream(self._endpoint, backoff=self._backoff)
+        self._source = self._replay or source_for(self._endpoint, backoff=self._backoff, on_wait=self._waits.hear)
         self._server = web.Server(self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None)
         self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG)
         self._base_url = f"http://{HOST}:{listening.getsockname()[1]}"
@@ -124,6 +126,11 @@ class Bridge:
     def recording_error(self) -> OsmosisError | None:
         """Why recording stopped, if it did."""
         return None if self._recorder is None else self._recorder.error
+
+    @property
+    def waiting(self) -> Waiting:
+        """How many calls wait because the provider asked them to, and when the next of them tries again."""
+        return self._waits.now
 
     @property
     def calls_in_flight(self) -> int:
@@ -187,7 +194,8 @@ class Bridge:
         except web.HTTPRequestEntityTooLarge:
             return rejection_response(Rejection(413, f"the body is longer than {self._request_limit} bytes"))
         try:
-            shaped = shape_request(body, model=self._endpoint.model, model_path=self._endpoint.model_path)
+            endpoint = self._endpoint
+            shaped = shape_request(body, model=endpoint.model, model_path=endpoint.model_path, kind=endpoint.kind)
         except InvalidBody:
             return rejection_response(INVALID_BODY)
         return error_response(400, shaped.message) if isinstance(shaped, Refusal) else shaped

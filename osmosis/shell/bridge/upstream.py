@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -35,9 +35,17 @@ _LONG_BODY = 2**20
 class Upstream:
     """A provider, as a source of answers. Must be created inside a running event loop."""
 
-    def __init__(self, endpoint: Endpoint, *, backoff: tuple[float, ...] = BACKOFF_SECONDS) -> None:
-        self._url = endpoint.chat_completions_url
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        backoff: tuple[float, ...] = BACKOFF_SECONDS,
+        on_wait: Callable[[float | None], None] = lambda _: None,
+    ) -> None:
+        """`on_wait` hears the seconds before a further try, and None when they are over."""
+        self._url = endpoint.url
         self._backoff = backoff
+        self._on_wait = on_wait
         self._session = aiohttp.ClientSession(
             # The run's own cap limits the calls in flight; a second, silent cap here would only hide waiting.
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS),
@@ -85,7 +93,11 @@ class Upstream:
                 if delay is None:
                     return response
                 response.release()
-            await asyncio.sleep(delay)
+            self._on_wait(delay)
+            try:
+                await asyncio.sleep(delay)
+            finally:
+                self._on_wait(None)
 
     def _delay(self, tries: int, status: int | None, retry_after: str | None) -> float | None:
         now = datetime.now(UTC)
