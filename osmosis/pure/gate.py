@@ -183,7 +183,9 @@ def judge(
         if "cluster" not in pairs.rows.columns:
             rows = pl.concat([pairs.rows.select(lost.columns), lost])
             judged.append(_reading("rows without a partner as failures", rows, measure, max_drop, confidence))
-    verdict, reason = _together(judged, baseline, candidate, pairs)
+    if candidate.replayed and _identical(baseline, candidate, pairs):
+        judged = [Reading("identical replay", Verdict.PASSED, DropBounds(0.0, 0.0, 0.0, "replay", len(pairs.rows)))]
+    verdict, reason = _together(judged, baseline, candidate)
     return GateReport(
         verdict=verdict,
         reason=reason,
@@ -209,20 +211,20 @@ def _reading(name: str, rows: pl.DataFrame, measure: Measure, max_drop: float, c
     return Reading(name, verdict_of(bounds, max_drop), bounds)
 
 
-def _together(judged: Sequence[Reading], baseline: StoredRun, candidate: StoredRun, pairs: Pairs) -> tuple[Verdict, str]:
+def _together(judged: Sequence[Reading], baseline: StoredRun, candidate: StoredRun) -> tuple[Verdict, str]:
     unfinished = [run.name for run in (baseline, candidate) if run.pending]
     if unfinished:
         return Verdict.INCONCLUSIVE, f"not finished: {', '.join(unfinished)}"
-    if candidate.replayed and _identical(baseline, candidate, pairs):
-        return Verdict.PASSED, "the replay gives every sample of the baseline again, so nothing is left to chance"
     verdicts = {reading.verdict for reading in judged}
     if len(verdicts) > 1:
         said = "; ".join(f"{reading.name}: {reading.verdict}" for reading in judged)
         return Verdict.INCONCLUSIVE, f"the verdict depends on what could not be measured ({said})"
     (verdict,) = verdicts
-    return verdict, judged[0].bounds.reason or _REASONS[verdict]
+    bounds = judged[0].bounds
+    return verdict, bounds.reason or (_REPLAYED if bounds.method == "replay" else _REASONS[verdict])
 
 
+_REPLAYED = "the replay gives every sample of the baseline again, so nothing is left to chance"
 _REASONS = {
     Verdict.PASSED: "the drop is surely within what is allowed",
     Verdict.FAILED: "the drop is surely beyond what is allowed",

@@ -19,6 +19,7 @@ from osmosis.pure.index import IndexRow
 from osmosis.pure.index_frame import INDEX_SCHEMA, index_frame, passed_expression
 from osmosis.pure.journal import Result, WorkItem
 from osmosis.pure.plan import Manifest
+from osmosis.pure.price import Price
 
 _TOKENS_PER_UNIT = 1_000_000
 
@@ -61,13 +62,6 @@ class StoredRun(msgspec.Struct, frozen=True):
     def replayed(self) -> bool:
         """Whether its model calls were answered from a cassette, so that nothing in it was left to chance."""
         return self.manifest.inputs.get("cassette") is not None
-
-
-class Price(msgspec.Struct, frozen=True):
-    """US dollars for a million prompt tokens, and for a million completion tokens."""
-
-    prompt: float
-    completion: float
 
 
 _FURTHER: dict[str, pl.DataType] = {

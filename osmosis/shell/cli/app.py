@@ -32,12 +32,41 @@ is a name below .osmosis/evals or the path of a run directory. --repair rebuilds
 torn last record; what it replaces is kept beside, and manifest, journal and trials are never rewritten."""
 
 
+_EVAL_COMPARE = """\
+Compare runs on the same rows.
+
+Pairs the rows of each candidate with those of the baseline and shows by how much pass rate, reward, tokens, latency and cost \
+differ, how sure that is, and which rows changed. RUN is a name below .osmosis/evals or the path of a run directory."""
+
+_EVAL_GATE = """\
+Judge whether a run falls behind a baseline.
+
+Exits with 0 when the drop is surely within --max-drop, with 4 when it is surely beyond, and with 5 when the data cannot
+tell."""
+
+_EVAL_EXPORT = """\
+Export a run for other tools.
+
+Writes its samples as Parquet, CSV or JSON lines, its outcome as JUnit XML, or a summary and annotations for GitHub Actions."""
+
 _EVAL_RUBRIC = """\
 Judge texts by a rubric with a model.
 
 Reads JSON lines (conversations, or texts), has a model score each of them, and reports scores, agreement of repeated \
 judgements and, where records have a human_score, how close the judge is to people. Needs no workspace. With --output, \
 judgements are kept in a journal beside it as they arrive, and --resume goes on from there."""
+
+
+_SERVE_LOOP = """\
+Serve an agent loop to a trainer.
+
+Runs the RolloutAgentLoop at MODULE:ATTRIBUTE as an HTTP server until it is interrupted. Trainers must send the key; \
+without one a new key is made and shown. Nothing is registered anywhere."""
+
+_VALIDATE_LOOP = """\
+Check whether an agent loop can be served.
+
+Loads the RolloutAgentLoop at MODULE:ATTRIBUTE and looks at its name, its tools and its run method."""
 
 
 def build_app(mode: Mode) -> App:
@@ -56,5 +85,12 @@ def build_app(mode: Mode) -> App:
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
     evaluation.command("osmosis.shell.cli.eval_rubric:eval_rubric", name="rubric", help=_EVAL_RUBRIC)
     evaluation.command("osmosis.shell.cli.eval_verify:eval_verify", name="verify", help=_EVAL_VERIFY)
+    evaluation.command("osmosis.shell.cli.eval_compare:eval_compare", name="compare", help=_EVAL_COMPARE)
+    evaluation.command("osmosis.shell.cli.eval_gate:eval_gate", name="gate", help=_EVAL_GATE)
+    evaluation.command("osmosis.shell.cli.eval_export:eval_export", name="export", help=_EVAL_EXPORT)
     app.command(evaluation)
+    rollout = App(name="rollout", help="Write and serve rollouts.", version_flags=())
+    rollout.command("osmosis.shell.cli.rollout_serve_loop:rollout_serve_loop", name="serve-loop", help=_SERVE_LOOP)
+    rollout.command("osmosis.shell.cli.rollout_validate_loop:rollout_validate_loop", name="validate-loop", help=_VALIDATE_LOOP)
+    app.command(rollout)
     return app

@@ -18,7 +18,7 @@ from osmosis import __version__
 from osmosis.pure.canonical import well_formed
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.presentation import neutralise, one_line, shell_line
-from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
+from osmosis.shell.cli.result import Block, Commands, Grid, OperationResult, Quote, Section, Table
 
 Redact = Callable[[str], str]
 
@@ -109,6 +109,10 @@ def scrubbed_block(block: Block, redact: Redact) -> Block:
             return Section(title, tuple(one_line(redact(line)) for line in lines))
         case Quote(title, text):
             return Quote(title, neutralise(redact(text)))
+        case Grid(title, header, rows):
+            return Grid(title, header, tuple(tuple(one_line(redact(cell)) for cell in row) for row in rows))
+        case Commands(lines):
+            return Commands(tuple(one_line(redact(line)) for line in lines))
 
 
 def plain_result(result: OperationResult) -> Iterator[str]:
@@ -132,6 +136,11 @@ def plain_block(block: Block) -> Iterator[str]:
         case Quote(title, text):
             yield f"{title}:"
             yield from (f"  {line}" for line in text.splitlines())
+        case Grid(title, header, rows):
+            yield f"{title}:"
+            yield from ("\t".join(cells) for cells in (header, *rows))
+        case Commands(lines):
+            yield from lines
 
 
 def error_lines(error: OsmosisError, redact: Redact) -> list[str]:

@@ -33,7 +33,21 @@ class Quote(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Block = Table | Section | Quote
+class Grid(msgspec.Struct, frozen=True, tag=True):
+    """A table of several columns under a header: ruled in rich output, tab-separated lines in plain output."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Commands(msgspec.Struct, frozen=True, tag=True):
+    """Lines for a program that reads this output, such as the workflow commands of a CI: whole, unstyled, one a line."""
+
+    lines: tuple[str, ...]
+
+
+Block = Table | Section | Quote | Grid | Commands
 
 
 class OperationResult(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from osmosis.pure.presentation import shell_line
-from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
+from osmosis.shell.cli.result import Block, Commands, Grid, OperationResult, Quote, Section, Table
 from osmosis.shell.cli.stream import SteadyStream
 
 
@@ -50,6 +50,21 @@ def renderables_of_block(block: Block) -> Iterator[RenderableType]:
         case Quote(title, text):
             yield Text(f"{title}:", style="bold")
             yield from (Text(f"  {line}") for line in text.splitlines())
+        case Grid(title, header, rows):
+            yield _grid(title, header, rows)
+        case Commands(lines):
+            yield from map(Text, lines)
+
+
+def _grid(title: str, header: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> RichTable:
+    grid = RichTable(
+        title=Text(title, style="bold"), title_justify="left", box=box.ROUNDED, border_style="dim", header_style="dim"
+    )
+    for name in header:
+        grid.add_column(Text(name), overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 class RichText:

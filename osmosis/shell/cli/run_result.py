@@ -12,11 +12,13 @@ from typing import Any
 
 import msgspec
 
+from osmosis.pure.estimate import CurvePoint, ErrorSummary
 from osmosis.pure.metrics_file import PassPoint, Summary
 from osmosis.pure.presentation import decimal, duration, joined, percent, relative_path, thousands
 from osmosis.pure.report import FailedRow, PlanSummary, RunReport, RunStatus
 from osmosis.shell.cli.exit_codes import RUN_EXIT_CODES
 from osmosis.shell.cli.result import Block, OperationResult, Quote, Section, Table
+from osmosis.shell.cli.uncertainty_rows import interval, pass_rate_rows, planning_rows, reward_rows
 
 OPERATION = "eval.run"
 ROW_LIMIT = 20
@@ -139,6 +141,9 @@ def _metric_rows(summary: Summary) -> Iterator[tuple[str, str]]:
     scored = f"{thousands(summary.passed)}/{thousands(summary.completed_samples)} scored"
     rate = percent(summary.passed, summary.completed_samples)
     yield "Pass Rate", f"{rate} ({scored}, threshold {summary.pass_threshold!r})"
+    uncertainty = summary.uncertainty
+    if uncertainty:
+        yield from pass_rate_rows(uncertainty)
     if rewards := summary.reward_stats:
         named = (
             ("mean", rewards.mean),
@@ -148,16 +153,30 @@ def _metric_rows(summary: Summary) -> Iterator[tuple[str, str]]:
             ("max", rewards.max),
         )
         yield "Reward", joined(f"{name} {decimal(value)}" for name, value in named)
-    yield "pass@k", _curve(summary.pass_at_k)
-    yield "pass^k", _curve(summary.pass_hat_k)
+    if uncertainty:
+        yield from reward_rows(uncertainty)
+    yield "pass@k", _curve(summary.pass_at_k, uncertainty.pass_at_k if uncertainty else ())
+    yield "pass^k", _curve(summary.pass_hat_k, uncertainty.pass_hat_k if uncertainty else ())
+    if uncertainty:
+        yield from planning_rows(uncertainty)
+    yield "Errors", _errors(summary.errors)
     yield "Tokens Used", thousands(summary.tokens_used)
     if context := summary.context_stats:
         parts = (("mean", context.mean), ("p50", context.p50), ("p95", context.p95), ("max", context.max))
         yield "Max Context", joined(f"{name} {thousands(round(value))}" for name, value in parts)
 
 
-def _curve(points: tuple[PassPoint, ...] | None) -> str:
-    return joined(f"k={point.k} {decimal(point.value, 2)}" for point in points or ())
+def _curve(points: tuple[PassPoint, ...] | None, sure: tuple[CurvePoint, ...]) -> str:
+    intervals = {point.k: interval(point.low, point.high) for point in sure}
+    shown = (f"k={point.k} {decimal(point.value, 2)} {intervals.get(point.k, '')}".rstrip() for point in points or ())
+    return joined(shown)
+
+
+def _errors(errors: ErrorSummary | None) -> str:
+    if errors is None:
+        return ""
+    parts = ((errors.model, "model"), (errors.infrastructure, "infrastructure"), (errors.unclassified, "unclassified"))
+    return joined(f"{thousands(count)} {origin}" for count, origin in parts if count)
 
 
 def plan_table(plan: PlanSummary, working_directory: str) -> Table:

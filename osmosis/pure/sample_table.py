@@ -1,0 +1,84 @@
+"""A run as one flat table, a line a sample, for whoever analyses it elsewhere; and its CSV and JSON lines (issue 8).
+
+Hostile text stays text. In CSV a cell of text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP,
+"CSV injection"); numbers are never touched. JSON lines and Parquet hold every value as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from osmosis.pure.canonical import spaced_json, well_formed
+from osmosis.pure.error_origin import error_origin
+from osmosis.pure.journal import Status
+from osmosis.pure.stored_run import StoredRun, samples_frame
+
+COLUMNS = (
+    "row_index",
+    "source_row_index",
+    "run_index",
+    "rollout_id",
+    "status",
+    "graded",
+    "passed",
+    "reward",
+    "tokens",
+    "prompt_tokens",
+    "completion_tokens",
+    "max_context_tokens",
+    "duration_ms",
+    "error_type",
+    "error_origin",
+    "error_message",
+    "resumed",
+    "prompt",
+    "label",
+)
+"""The columns of the table, in order."""
+
+_FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def sample_table(run: StoredRun) -> pl.DataFrame:
+    """The samples of `run` that have a terminal result, sorted by row and run, with the columns `COLUMNS`.
+
+    `prompt` and `label` are those of `dataset_rows.jsonl`, cut as there; null where the run has no such file.
+    """
+    texts = run.dataset_rows or ()
+    schema = {"row_index": pl.Int64, "prompt": pl.String, "label": pl.String}
+    rows = pl.DataFrame([(row.row_index, row.prompt, row.label) for row in texts], schema=schema, orient="row")
+    samples = samples_frame(run)
+    origins = [
+        error_origin(error_type).value if status == Status.FAILED else None
+        for status, error_type in samples.select("status", "error_type").iter_rows()
+    ]
+    with_origins = samples.with_columns(pl.Series("error_origin", origins, dtype=pl.String))
+    return with_origins.join(rows, on="row_index", how="left", maintain_order="left").select(COLUMNS)
+
+
+def encode_csv(table: pl.DataFrame) -> bytes:
+    r"""`table` as CSV (RFC 4180, but with `\n`): a header, booleans as `true` and `false`, null as an empty cell."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows([_csv_cell(value) for value in row] for row in table.iter_rows())
+    return well_formed(text.getvalue()).encode()
+
+
+def _csv_cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        plain = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return f"'{plain}" if plain.startswith(_FORMULA_BEGINNINGS) else plain
+    return value
+
+
+def encode_jsonl(table: pl.DataFrame) -> Iterator[bytes]:
+    """`table` as JSON lines: every key in every line, null where there is no value."""
+    return (spaced_json(row) + b"\n" for row in table.iter_rows(named=True))
