@@ -213,7 +213,7 @@ def planned_rows(manifest: Manifest) -> RowSelection:
     """The dataset rows that the run evaluates. Raises OsmosisError when the manifest does not say."""
     try:
         return _selected(manifest)
-    except (KeyError, TypeError, OsmosisError):
+    except (KeyError, TypeError, AttributeError, OsmosisError):
         raise OsmosisError(
             f"The manifest of run {manifest.run_name} does not name its dataset rows.",
             hint="Restore manifest.json, or start over with --fresh (the directory is archived, not deleted).",

@@ -114,11 +114,22 @@ def json_difference(there: bytes, due: bytes) -> str:
 def _differences(path: str, found: Any, due: Any) -> Iterator[str]:
     if isinstance(found, dict) and isinstance(due, dict):
         for key in dict.fromkeys([*due, *found]):
-            yield from _differences(f"{path}.{key}" if path else key, found.get(key), due.get(key))
-    elif found != due or type(found) is not type(due):
-        yield f"{path or 'the file'} is {_shown(found)}, and {_shown(due)} is due"
+            yield from _differences(f"{path}.{key}" if path else key, found.get(key, _ABSENT), due.get(key, _ABSENT))
+    elif isinstance(found, list) and isinstance(due, list) and len(found) == len(due):
+        for index, pair in enumerate(zip(found, due, strict=True)):
+            yield from _differences(f"{path}[{index}]", *pair)
+    elif repr(found) != repr(due):  # unlike ==, this tells 1 from 1.0 and from true
+        yield f"{path or 'the value'} is {_shown(found)}, and {_shown(due)} is due"
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+_ABSENT = _Absent()
 
 
 def _shown(value: Any) -> str:
-    text = "absent" if value is None else repr(value)
+    text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
