@@ -9,6 +9,7 @@ function itself, so the two can never disagree. Relative errors are below 1e-12 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import exp, expm1, inf, lgamma, log, log1p, pi
 from statistics import NormalDist
 
@@ -109,6 +110,7 @@ def student_t_tail(t: float, degrees: float) -> float:
     return 0.5 * incomplete_beta(0.5 * degrees, 0.5, degrees / (degrees + square), square / (degrees + square))
 
 
+@lru_cache(maxsize=1024)
 def student_t_quantile(probability: float, degrees: float) -> float:
     """The t with P(T <= t) = `probability`, for 0 < probability < 1 and `degrees` > 0."""
     if probability == 0.5:

@@ -36,18 +36,19 @@ _EVAL_COMPARE = """\
 Compare runs on the same rows.
 
 Pairs the rows of each candidate with those of the baseline and shows by how much pass rate, reward, tokens, latency and cost \
-differ, how sure that is, and which rows changed. RUN is a name below .osmosis/evals or the path of a run directory."""
+differ, how sure that is, and which rows changed. A run is a name below .osmosis/evals or the path of a run directory."""
 
 _EVAL_GATE = """\
 Judge whether a run falls behind a baseline.
 
-Exits with 0 when the drop is surely within --max-drop, with 4 when it is surely beyond, and with 5 when the data cannot
+Exits with 0 when the drop is surely within --max-drop, with 4 when it is surely beyond, and with 5 when the data cannot \
 tell."""
 
 _EVAL_EXPORT = """\
 Export a run for other tools.
 
 Writes its samples as Parquet, CSV or JSON lines, its outcome as JUnit XML, or a summary and annotations for GitHub Actions."""
+
 
 _EVAL_RUBRIC = """\
 Judge texts by a rubric with a model.
