@@ -18,6 +18,7 @@ from osmosis.shell.rollout.backend import ExecutionBackend
 from osmosis.shell.rollout.context import AgentWorkflowContext, GraderContext, RolloutContext, get_rollout_context
 from osmosis.shell.rollout.failure import DeadlineExceededError, error_category, error_text
 from osmosis.shell.rollout.grader import Grader
+from osmosis.shell.rollout.reward_grader import as_grader
 from osmosis.shell.rollout.types.config import AgentWorkflowConfig, GraderConfig
 from osmosis.shell.rollout.types.execution import ExecutionOutcome, ExecutionRequest, ExecutionResult
 from osmosis.shell.rollout.types.output import coerce_output
@@ -27,13 +28,16 @@ DEFAULT_MAX_CONCURRENT = 4
 
 T = TypeVar("T")
 
+RewardFunction = Callable[..., Any]
+"""A function that `osmosis_reward` or `osmosis_rubric` decorated; it may stand where a grader does."""
+
 
 class LocalBackend(ExecutionBackend):
     """Runs an `AgentWorkflow` and then a `Grader` as coroutines of the server.
 
-    Each argument is the object itself or a `"module:attribute"` string. Without a `workflow_config` four rollouts run at once;
-    with one its `concurrency.max_concurrent` decides, and None there means no limit. Raises ValueError for a string without a
-    colon, ImportError for a missing attribute.
+    Each argument is the object itself or a `"module:attribute"` string; a function that `osmosis_reward` or `osmosis_rubric`
+    decorated is a grader too. Without a `workflow_config` four rollouts run at once; with one its `concurrency.max_concurrent`
+    decides, and None there means no limit. Raises ValueError for a string without a colon, ImportError for a missing attribute.
     """
 
     def __init__(
@@ -41,12 +45,12 @@ class LocalBackend(ExecutionBackend):
         *,
         workflow: type[AgentWorkflow[Any]] | str,
         workflow_config: AgentWorkflowConfig | str | None = None,
-        grader: type[Grader] | str | None = None,
+        grader: type[Grader] | RewardFunction | str | None = None,
         grader_config: GraderConfig | str | None = None,
     ) -> None:
         self._workflow = _load(workflow)
         self._workflow_config = _load(workflow_config)
-        self._grader = _load(grader)
+        self._grader = as_grader(_load(grader))
         self._grader_config = _load(grader_config)
         self._artifact_root = artifact_root()
         config: AgentWorkflowConfig | None = self._workflow_config
