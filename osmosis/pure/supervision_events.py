@@ -71,14 +71,18 @@ class ServerLost(msgspec.Struct, frozen=True):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Something that concerns the whole run: the key was rejected, the tunnel died, the server answers nonsense.
-
-    `unresponsive` when it is the rollout server that cannot be talked to any more.
-    """
+    """Something that concerns the whole run: the key was rejected, the tunnel died, the disk is full."""
 
     at: str
     reason: str
-    unresponsive: bool = False
+
+
+class ContactLost(msgspec.Struct, frozen=True):
+    """The rollout server answers nonsense or nothing any more to questions about this rollout; it may still run."""
+
+    at: str
+    rollout_id: str
+    reason: str
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -93,7 +97,19 @@ class Stopped(msgspec.Struct, frozen=True):
     at: str
 
 
-Event = Ready | Returned | Refused | DeadlinePassed | Committed | JournalFailed | ServerLost | Fault | Interrupted | Stopped
+Event = (
+    Ready
+    | Returned
+    | Refused
+    | DeadlinePassed
+    | Committed
+    | JournalFailed
+    | ServerLost
+    | ContactLost
+    | Fault
+    | Interrupted
+    | Stopped
+)
 
 
 class Append(msgspec.Struct, frozen=True):

@@ -21,8 +21,9 @@ The life of a run:
   may be an echo of the cause, so it is not: that item stays pending.
 - STOPPING: the rollout server was asked to stop. DONE: how it went stands in `ending` and `reason`.
 
-A server that no longer answers (a `Fault` that says so) is not waited for: nobody can hear of what it still does, so what is in
-flight is dropped at once and the server gets no more time than at the end of a finished run.
+A server that no longer answers (`ContactLost`) is not waited for: nobody can hear of what it still does, so what is in flight
+is dropped at once and the server gets no more time than at the end of a finished run. Contact lost over a rollout that is not
+in flight any more says nothing new: it is the echo of a server whose exit is known.
 
 Interrupts (E24): the first drains and waits for clean-up; the second abandons what is in flight and gives the server five
 seconds; the third leaves at once. A journal that cannot be written ends the run in the same way as a fault, and nothing is
@@ -50,6 +51,7 @@ from osmosis.pure.supervision_events import (
     Cancel,
     Commit,
     Committed,
+    ContactLost,
     DeadlinePassed,
     Dispatch,
     Effect,
@@ -265,18 +267,17 @@ def _lose_server_late(state: State, event: ServerLost) -> Step:
 
 
 def _halt(state: State, event: Fault) -> Step:
-    halted = _with(state, ending=Ending.HALTED, reason=event.reason)
-    return _drop_running(halted, event.at) if event.unresponsive else _drain(halted, event.at)
+    return _drain(_with(state, ending=Ending.HALTED, reason=event.reason), event.at)
 
 
-def _halt_late(state: State, event: Fault) -> Step:
-    return _drop_running(state, event.at) if event.unresponsive else (state, [])
-
-
-def _drop_running(state: State, at: str) -> Step:
+def _lose_contact(state: State, event: ContactLost) -> Step:
     """Nobody will hear of what is in flight any more; results that the journal has are still waited for."""
+    flight = state.in_flight.get(event.rollout_id)
+    if flight is None or flight.result is not None:
+        return state, []
+    why = {"ending": state.ending or Ending.HALTED, "reason": state.reason or event.reason}
     recording = {name: flight for name, flight in state.in_flight.items() if flight.result is not None}
-    return _go_on(_with(state, phase=Phase.DRAINING, unresponsive=True, in_flight=recording), at)
+    return _go_on(_with(state, phase=Phase.DRAINING, unresponsive=True, in_flight=recording, **why), event.at)
 
 
 def _lose_journal(state: State, event: JournalFailed) -> Step:
@@ -401,13 +402,14 @@ _TRANSITIONS: Mapping[tuple[Phase, type[Event]], Callable[[State, Any], Step]] =
     (Phase.RUNNING, JournalFailed): _lose_journal,
     (Phase.RUNNING, ServerLost): _lose_server,
     (Phase.RUNNING, Fault): _halt,
+    (Phase.RUNNING, ContactLost): _lose_contact,
     (Phase.RUNNING, Interrupted): _interrupt,
     (Phase.DRAINING, Returned): _finish_item_late,
     (Phase.DRAINING, Refused): _drop,
     (Phase.DRAINING, DeadlinePassed): _drop,
     (Phase.DRAINING, Committed): _publish,
     (Phase.DRAINING, JournalFailed): _lose_journal,
-    (Phase.DRAINING, Fault): _halt_late,
+    (Phase.DRAINING, ContactLost): _lose_contact,
     (Phase.DRAINING, ServerLost): _lose_server_late,
     (Phase.DRAINING, Interrupted): _interrupt_again,
     (Phase.STOPPING, Interrupted): _interrupt_again,

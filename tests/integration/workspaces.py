@@ -52,13 +52,16 @@ osmosis-ai = {{ path = "{CHECKOUT}", editable = true }}
 """
 
 
-@dataclass
+@dataclass(repr=False)
 class Ended:
-    """A command that has ended."""
+    """A command that has ended. It shows itself whole where a test fails."""
 
     code: int
     out: str
     err: str
+
+    def __repr__(self) -> str:
+        return f"exit code {self.code}\n{self.out}\n{self.err}"
 
     @property
     def envelope(self) -> dict[str, Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmosis.pure.journal import InvocationStarted, RunHistory, Status
+from osmosis.pure.journal import InvocationStarted, RunHistory, Status, WorkItem
 from osmosis.pure.plan import work_items
 from osmosis.pure.protocol import Outcome
-from osmosis.pure.resume import still_to_run, workload
+from osmosis.pure.resume import Workload, still_to_run, workload
 from osmosis.pure.supervision_events import (
     Append,
     Commit,
     Committed,
+    ContactLost,
     Dispatch,
     Effect,
     Event,
@@ -26,7 +27,7 @@ from osmosis.pure.supervision_events import (
     StopServer,
 )
 from osmosis.pure.supervision_notices import notice
-from osmosis.pure.supervisor import GRACE_AFTER_FINISH, Assignment, Phase, State, advance, begin
+from osmosis.pure.supervisor import GRACE_AFTER_FINISH, Assignment, Phase, State, advance, begin, rollout_id
 
 AT = "2026-11-30T12:35:44.521865Z"
 SUCCESS = Outcome(Status.SUCCESS, reward=1.0)
@@ -98,10 +99,10 @@ def test_a_finished_run_has_nothing_to_say() -> None:
 
 def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
     """What is in flight is dropped at once, the server gets the short grace; a result that the journal has is waited for."""
-    state, (first, _) = fresh()
+    state, (first, second) = fresh()
     state, effects, _ = tell(state, Returned(AT, first, SUCCESS, 1.0))
     assert any(isinstance(effect, Commit) for effect in effects)
-    state, effects, _ = tell(state, Fault(AT, "no answer", unresponsive=True))
+    state, effects, _ = tell(state, ContactLost(AT, second, "no answer"))
     assert (list(state.in_flight), effects, state.phase) == ([first], [], Phase.DRAINING)
     state, effects, _ = tell(state, Committed(AT, (first,)))
     assert [effect.grace for effect in effects if isinstance(effect, StopServer)] == [GRACE_AFTER_FINISH]
@@ -110,11 +111,25 @@ def test_a_server_that_does_not_answer_is_not_waited_for() -> None:
 
 def test_a_server_that_goes_deaf_while_draining_ends_the_wait() -> None:
     """After an interrupt nobody can acknowledge the cancellation any more: the run does not wait for it."""
-    state, _ = fresh()
+    state, (first, _) = fresh()
     state, _, _ = tell(state, Interrupted(AT))
-    state, effects, _ = tell(state, Fault(AT, "no answer", unresponsive=True))
+    state, effects, _ = tell(state, ContactLost(AT, first, "no answer"))
     assert [effect.grace for effect in effects if isinstance(effect, StopServer)] == [GRACE_AFTER_FINISH]
     assert state.phase is Phase.STOPPING
+
+
+def test_the_echo_of_a_known_exit_is_ignored() -> None:
+    """A suspect that took the server with it is failed and the server started again; its own silence then means nothing."""
+    items = list(work_items(2, 1))
+    assignment = Assignment(InvocationStarted("i", AT, "0.3.10"), Workload((), tuple(items)), (0, 1), 2, {})
+    state, effects = advance(begin(assignment, RunHistory(2), 1.0), Ready(AT, None))
+    (name,) = (effect.rollout_id for effect in effects if isinstance(effect, Dispatch))
+    state, _ = advance(state, ServerLost(AT, "killed by SIGKILL"))
+    assert state.phase is Phase.STARTING
+    assert advance(state, ContactLost(AT, name, "connection refused")) == (state, [])
+    state, _ = advance(state, Committed(AT, (name,)))
+    state, _ = advance(state, Ready(AT, None))
+    assert advance(state, ContactLost(AT, name, "connection refused")) == (state, [])
 
 
 EVENTS = st.sampled_from(
@@ -122,7 +137,7 @@ EVENTS = st.sampled_from(
         Interrupted(AT),
         Interrupted(AT),
         Fault(AT, "a fault"),
-        Fault(AT, "no answer", unresponsive=True),
+        ContactLost(AT, rollout_id("i", WorkItem(0, 0), 1), "no answer"),
         ServerLost(AT, "it exited"),
         JournalFailed(AT, "no space"),
         Stopped(AT),

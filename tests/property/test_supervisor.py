@@ -31,6 +31,7 @@ from osmosis.pure.supervision_events import (
     Cancel,
     Commit,
     Committed,
+    ContactLost,
     DeadlinePassed,
     Dispatch,
     Effect,
@@ -237,6 +238,13 @@ class RunMachine(RuleBasedStateMachine):
         self.running.clear()
         self.tell(ServerLost(AT, "exit code 1"))
 
+    @precondition(lambda self: self.state is not None and self.running)
+    @rule(data=st.data())
+    def contact_is_lost(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.running)))
+        self.running.clear()
+        self.tell(ContactLost(AT, name, "no answer"))
+
     @precondition(lambda self: self.state is not None and self.restarting)
     @rule(works=st.booleans())
     def server_restarts(self, works: bool) -> None:
@@ -264,6 +272,7 @@ class RunMachine(RuleBasedStateMachine):
     def stale_events_arrive(self, data: st.DataObject) -> None:
         stale = data.draw(st.sampled_from(["f" * 32, *sorted(self.published)]))
         events: list[Event] = [Returned(AT, stale, SUCCESS, 1.0), Committed(AT, (stale,)), Refused(AT, stale, "", 1.0)]
+        events.append(ContactLost(AT, stale, "an echo"))
         self.tell(data.draw(st.sampled_from(events)))
 
     @precondition(lambda self: self.state is not None)

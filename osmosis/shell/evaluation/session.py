@@ -23,6 +23,7 @@ from osmosis.pure.supervision_events import (
     Cancel,
     Commit,
     Committed,
+    ContactLost,
     DeadlinePassed,
     Dispatch,
     Effect,
@@ -51,6 +52,9 @@ from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutCli
 from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.view import RunView
+
+_WAITING_INTERVAL = 0.5
+"""Seconds between looks at which model calls wait for a rate limit."""
 
 _METRICS_INTERVAL = 1.0
 """Seconds between refreshes of `metrics.json` while a run is going on."""
@@ -104,7 +108,8 @@ class Session:
         )
         try:
             async with RolloutClient(self._server.url) as self._client:
-                self._tools.view.progress(progress(self.state))
+                self._show_progress()
+                self._spawn(self._follow_waits())
                 self._post(Ready(utc_now(), self._server.health.capacity))
                 while self.state.phase is not Phase.DONE:
                     self._take(await self._events.get())
@@ -121,16 +126,16 @@ class Session:
             self._log("INFO", "run", text)
         for effect in effects:
             _PERFORM[type(effect)](self, effect)
-        if self.state.tally is not before.tally:
-            self._tools.view.progress(progress(self.state))
+        if self.state.tally is not before.tally or len(self.state.in_flight) != len(before.in_flight):
+            self._show_progress()
         if self.state.reason != before.reason and self.state.reason:
             self._log("ERROR", "run", self.state.reason)
 
     def _post(self, event: Event) -> None:
         self._events.put_nowait(event)
 
-    def _fault(self, reason: str, *, unresponsive: bool = False) -> None:
-        self._post(Fault(utc_now(), self._redacted(reason), unresponsive))
+    def _fault(self, reason: str) -> None:
+        self._post(Fault(utc_now(), self._redacted(reason)))
 
     def _redacted(self, text: str) -> str:
         return self._tools.log.redactor.text(text)
@@ -154,6 +159,19 @@ class Session:
         assert self._journal is not None
         await self._journal.close()
         self._projecting.shutdown()
+
+    def _show_progress(self) -> None:
+        waiting = self._tools.bridge.waiting
+        self._tools.view.progress(progress(self.state, waiting.calls, waiting.next_try_s))
+
+    async def _follow_waits(self) -> None:
+        """Waits begin, go on and end without a result, so they are looked at by the clock."""
+        shown = 0
+        while True:
+            await asyncio.sleep(_WAITING_INTERVAL)
+            if shown or self._tools.bridge.waiting.calls:
+                shown = self._tools.bridge.waiting.calls
+                self._show_progress()
 
     # --- Effects -----------------------------------------------------------------------------------------------------------
 
@@ -232,7 +250,7 @@ class Session:
         except ServerUnreachable as trouble:
             # A server that just exited says so itself, with its last lines: give that the first word.
             await self._server.exited_within(_LAST_WORDS)
-            self._fault(shortened(self._redacted(str(trouble))), unresponsive=True)
+            self._post(ContactLost(utc_now(), name, shortened(self._redacted(str(trouble)))))
             self._post(Returned(utc_now(), name, None, elapsed()))
         except asyncio.CancelledError:
             self._post(Returned(utc_now(), name, None, elapsed()))
@@ -304,7 +322,8 @@ class Session:
         self._log("INFO", "result", f"row {result.item.row_index} run {result.item.run_index}", present)
 
 
-_LAST_WORDS = 1.0
+_LAST_WORDS = 3.0
+"""Seconds in which a server that just exited tells so itself; longer than `rollout_process` waits for its last lines."""
 
 _PERFORM: dict[type[Effect], Callable[[Session, Any], None]] = {
     Append: Session._append,
