@@ -67,13 +67,15 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     """A request that may go to the provider.
 
     `body` is the JSON to send. `client_model` is what the response must name as its model. `stream` says how the client wants
-    its answer, and `wants_usage` whether it asked for the usage chunk at the end of the stream.
+    its answer, and `wants_usage` whether it asked for the usage chunk at the end of the stream. `plain_body` is `body` without
+    the request for that chunk where only the bridge asks for it, for providers that refuse to be asked; else None.
     """
 
     body: bytes
     client_model: str
     stream: bool
     wants_usage: bool
+    plain_body: bytes | None = None
 
 
 _BLOCKED = "a control field"
@@ -174,13 +176,17 @@ def _shape(body: bytes, fields: Mapping[str, Any], model: str, model_path: str) 
     options = fields.get("stream_options") or {}
     own_model = _encode(model)
     upstream = {"model": own_model} | values | {"model": own_model}
+    plain_body = None
     if stream:
+        if "include_usage" not in options:
+            plain_body = join_object(upstream)
         upstream["stream_options"] = _encode({**options, "include_usage": True})
     return UpstreamRequest(
         body=join_object(upstream),
         client_model=fields.get("model") or model_path,
         stream=stream,
         wants_usage=options.get("include_usage") is True,
+        plain_body=plain_body,
     )
 
 

@@ -8,7 +8,7 @@ messages back hands them to the model again. Usage keeps its details under the n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -218,7 +218,7 @@ class StreamTranslation:
     def _event(value: dict[str, Any]) -> bytes:
         return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
-    _HANDLERS: dict[str, Callable[[Any, dict[str, Any]], Iterator[bytes]]] = {
+    _HANDLERS: ClassVar[dict[str, Callable[[Any, dict[str, Any]], Iterator[bytes]]]] = {
         "response.created": _begin,
         "response.in_progress": _begin,
         "response.output_text.delta": _text,

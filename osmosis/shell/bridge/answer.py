@@ -7,10 +7,11 @@ that stops at once after its last answer never loses a call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
+import xxhash
 from aiohttp import web
 
 from osmosis.pure.bridge_route import Rejection
@@ -31,7 +32,9 @@ from osmosis.pure.redaction import Redactor as KeyRedactor
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
 from osmosis.shell.bridge.event_writer import DONE, EventWriter
+from osmosis.shell.bridge.gate import Gate
 from osmosis.shell.bridge.recorder import Recorder
+from osmosis.shell.bridge.repeats import HOLD_SECONDS, WholeAnswer
 from osmosis.shell.bridge.source import EVENT_LIMIT, CallFailed, Reply, Rollout, Source
 
 NOT_RECORDED = frozenset({401, 403, 408, 429})
@@ -42,6 +45,13 @@ SHORTEST_KEY = 8
 
 LINGER_SECONDS = 0.05
 """How long a finished stream may take to end properly, so that its connection can be used again."""
+
+RETRY_COUNT = "x-stainless-retry-count"
+"""The header in which the OpenAI SDKs say how often they sent this call before."""
+
+TRICKLE_AFTER_SECONDS = 90.0
+TRICKLE_SECONDS = 30.0
+"""When a whole answer through a tunnel is kept alive by white space, and how often. A tunnel's edge gives up after 100 s."""
 
 _JSON = {"Content-Type": "application/json"}
 
@@ -54,8 +64,25 @@ def rejection_response(rejection: Rejection) -> web.Response:
 
 def error_response(status: int, message: str, retry_after: str | None = None) -> web.Response:
     """An error with an HTTP status of its own. `message` is already redacted."""
-    headers = _JSON if retry_after is None else {**_JSON, "Retry-After": retry_after}
-    return web.Response(status=status, body=error_body(status, message), headers=headers)
+    return _response(WholeAnswer(status, error_body(status, message), retry_after))
+
+
+def _response(answer: WholeAnswer) -> web.Response:
+    headers = _JSON if answer.retry_after is None else {**_JSON, "Retry-After": answer.retry_after}
+    return web.Response(status=answer.status, body=answer.body, headers=headers)
+
+
+async def _trickle(http: web.BaseRequest, call: asyncio.Task[WholeAnswer]) -> web.StreamResponse:
+    """Keep a connection alive with white space, which JSON allows before a value. The status is 200 whatever comes."""
+    response = web.StreamResponse(headers=_JSON)
+    await response.prepare(http)
+    while True:
+        await response.write(b" ")
+        done, _ = await asyncio.wait({call}, timeout=TRICKLE_SECONDS)
+        if done:
+            break
+    await response.write_eof(call.result().body)
+    return response
 
 
 class Answerer:
@@ -69,9 +96,14 @@ class Answerer:
         redactor: Redactor,
         recorder: Recorder | None,
         on_provider_rejected: Callable[[str], None],
+        gate: Gate | None,
         commit_seconds: float,
         ping_seconds: float,
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
+        self.trickle_after: float | None = None
+        self._gate = gate
+        self._hold_seconds = hold_seconds
         self._endpoint = endpoint
         self._redactor = redactor
         self._keys = KeyRedactor(value for value in (endpoint.api_key, token) if value and len(value) >= SHORTEST_KEY)
@@ -87,33 +119,90 @@ class Answerer:
         """Answer one call."""
         if request.stream:
             return await self._stream(http, rollout, request, source)
+        tries = http.headers.get(RETRY_COUNT)
+        if tries is None and self.trickle_after is None:
+            return _response(await self._complete(rollout, request, source))
+        key = xxhash.xxh3_128_digest(request.body + request.client_model.encode("utf-8", "surrogatepass"))
+        claimed = None if tries in (None, "0") else rollout.repeats.claim(key)
+        if isinstance(claimed, WholeAnswer):
+            answer: WholeAnswer | web.StreamResponse = claimed
+        else:
+            answer = await self._detached(http, rollout, claimed or self._begin(rollout, request, source), key, tries)
+        if isinstance(answer, web.StreamResponse):
+            return answer
+        if tries is not None:
+            rollout.repeats.sent(key, answer)
+        return _response(answer)
+
+    def _begin(self, rollout: Rollout, request: UpstreamRequest, source: Source) -> asyncio.Task[WholeAnswer]:
+        call = asyncio.get_running_loop().create_task(self._complete(rollout, request, source))
+        rollout.tasks.add(call)
+        call.add_done_callback(rollout.tasks.discard)
+        return call
+
+    async def _detached(
+        self, http: web.BaseRequest, rollout: Rollout, call: asyncio.Task[WholeAnswer], key: bytes, tries: str | None
+    ) -> WholeAnswer | web.StreamResponse:
+        """Wait for a call that outlives its client if the client is one that comes back."""
         try:
-            async with source.open(rollout, request) as reply:
+            if self.trickle_after is None:
+                return await asyncio.shield(call)
+            done, _ = await asyncio.wait({call}, timeout=self.trickle_after)
+            return call.result() if done else await _trickle(http, call)
+        except (asyncio.CancelledError, ConnectionError):
+            if tries is None or rollout.closed:
+                call.cancel()
+            elif not call.cancelled():
+                rollout.repeats.abandon(key, call, self._hold_seconds)
+            raise
+
+    async def _complete(self, rollout: Rollout, request: UpstreamRequest, source: Source) -> WholeAnswer:
+        try:
+            async with self._opened(source, rollout, request) as reply:
                 body = await reply.read()
         except CallFailed as failure:
-            return self._error_response(failure.error)
+            return self._error_answer(failure.error)
         outcome = read_completion(reply.status, body, reply.retry_after)
         if isinstance(outcome, ProviderError):
             self._record_refusal(rollout, request, outcome, body)
-            return self._error_response(outcome)
+            return self._error_answer(outcome)
         self._count(rollout, outcome.usage)
         if self._recorder is not None:
             self._recorder.record(rollout, request, status=200, body=body, usage=outcome.usage)
-        return web.Response(body=write_completion(outcome, request.client_model), headers=_JSON)
+        return WholeAnswer(200, write_completion(outcome, request.client_model))
+
+    @asynccontextmanager
+    async def _opened(self, source: Source, rollout: Rollout, request: UpstreamRequest) -> AsyncIterator[Reply]:
+        """A call that has its place in the gate from before it is sent until its answer is read."""
+        gate = self._gate
+        if gate is None:
+            async with source.open(rollout, request) as reply:
+                yield reply
+            return
+        await gate.enter()
+        healthy = False
+        try:
+            async with source.open(rollout, request) as reply:
+                if reply.status == 429:
+                    gate.refused()
+                yield reply
+                healthy = reply.status == 200
+        finally:
+            gate.leave(healthy=healthy)
 
     async def _stream(
         self, http: web.BaseRequest, rollout: Rollout, request: UpstreamRequest, source: Source
     ) -> web.StreamResponse:
         writer = EventWriter(http, commit_seconds=self._commit_seconds, ping_seconds=self._ping_seconds)
         try:
-            async with writer, source.open(rollout, request) as reply:
+            async with writer, self._opened(source, rollout, request) as reply:
                 await self._pass_on(writer, rollout, request, reply)
                 return await writer.finish()
         except CallFailed as failure:
             error = failure.error
         # The context is left, so nobody else writes from here on.
         if not writer.begun:
-            return self._error_response(error)
+            return _response(self._error_answer(error))
         message = self._report(error)
         await writer.write(b"event: error\ndata: " + error_body(error.status, message) + b"\n\n" + DONE)
         return await writer.finish()
@@ -167,8 +256,8 @@ class Answerer:
             return
         self._recorder.record(rollout, request, status=status, body=body)
 
-    def _error_response(self, error: ProviderError) -> web.Response:
-        return error_response(error.status, self._report(error), error.retry_after)
+    def _error_answer(self, error: ProviderError) -> WholeAnswer:
+        return WholeAnswer(error.status, error_body(error.status, self._report(error)), error.retry_after)
 
     def _report(self, error: ProviderError) -> str:
         """The redacted message of `error`; a rejected key is reported to the run as well, once."""

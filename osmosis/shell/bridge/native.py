@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from osmosis.pure.native_providers import native_problems
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.request_policy import Refusal, UpstreamRequest
 from osmosis.pure.retry_policy import BACKOFF_SECONDS, retry_delay
-from osmosis.shell.bridge.source import CallFailed, Reply, Rollout
+from osmosis.shell.bridge.source import CallFailed, OnWait, Reply, Rollout
 
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 600.0
@@ -57,7 +57,7 @@ class Native:
         endpoint: Endpoint,
         *,
         backoff: tuple[float, ...] = BACKOFF_SECONDS,
-        on_wait: Callable[[float | None], None] = lambda _: None,
+        on_wait: OnWait = lambda *_: None,
     ) -> None:
         self._litellm = _import_litellm()
         self._endpoint = endpoint
@@ -125,11 +125,11 @@ class Native:
                 if status is None:
                     raise CallFailed(ProviderError(BAD_GATEWAY, text)) from None
                 return Reply(status, "text/plain", retry_after, _once(text.encode()))
-            self._on_wait(delay)
+            self._on_wait(delay, status)
             try:
                 await asyncio.sleep(delay)
             finally:
-                self._on_wait(None)
+                self._on_wait(None, None)
 
     def _learn(self, lost: FieldsLost, fields: Fields) -> None:
         """Send those fields another way from now on. Raises CallFailed when there is none left."""
@@ -218,7 +218,7 @@ def _is_answer(link: BaseException) -> bool:
 def _understand(error: BaseException) -> tuple[int | None, str, str | None]:
     """The provider's HTTP status (None when there was no answer), its words, and its `Retry-After`."""
     chain = list(_chain(error))
-    answered = next((link.response for link in chain if _is_answer(link)), None)
+    answered: httpx.Response | None = next((getattr(link, "response", None) for link in chain if _is_answer(link)), None)
     headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or (answered.headers if answered else {})
     status = answered.status_code if answered is not None else getattr(error, "status_code", None)
     if answered is None and status not in _OWN_REFUSALS:

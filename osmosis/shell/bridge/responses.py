@@ -28,7 +28,7 @@ class Responses:
         body = responses_request(request.body)
         if isinstance(body, Refusal):
             raise CallFailed(ProviderError(400, body.message))
-        async with self._upstream.open(rollout, msgspec.structs.replace(request, body=body)) as reply:
+        async with self._upstream.open(rollout, msgspec.structs.replace(request, body=body, plain_body=None)) as reply:
             if reply.status != 200:
                 yield reply
             elif reply.content_type == "text/event-stream":

@@ -21,9 +21,11 @@ from osmosis.pure.providers import Endpoint
 from osmosis.pure.request_policy import InvalidBody, Refusal, UpstreamRequest, shape_request
 from osmosis.pure.retry_policy import BACKOFF_SECONDS
 from osmosis.pure.usage import CallUsage
-from osmosis.shell.bridge.answer import Answerer, error_response, rejection_response
+from osmosis.shell.bridge.answer import TRICKLE_AFTER_SECONDS, Answerer, error_response, rejection_response
 from osmosis.shell.bridge.event_writer import COMMIT_SECONDS, PING_SECONDS
+from osmosis.shell.bridge.gate import Gate, process_ceiling
 from osmosis.shell.bridge.recorder import Recorder
+from osmosis.shell.bridge.repeats import HOLD_SECONDS
 from osmosis.shell.bridge.replay import Replay
 from osmosis.shell.bridge.source import Rollout, Source
 from osmosis.shell.bridge.sources import source_for
@@ -40,7 +42,8 @@ class Bridge:
 
     `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
     401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
-    finished call. The bridge closes `record` when it stops.
+    finished call. The bridge closes `record` when it stops. `max_in_flight` limits the calls that the provider gets at once;
+    below it the bridge adapts to what the provider takes.
     """
 
     def __init__(
@@ -56,6 +59,8 @@ class Bridge:
         commit_seconds: float = COMMIT_SECONDS,
         ping_seconds: float = PING_SECONDS,
         request_limit: int = REQUEST_LIMIT,
+        max_in_flight: int | None = None,
+        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         if record is not None and replay is not None:
             raise ValueError("a run either records or replays")
@@ -70,24 +75,37 @@ class Bridge:
         self._source: Source | None = None
         self._listener: asyncio.Server | None = None
         self._base_url = ""
+        self._public_url: str | None = None
+        self._gate = Gate(max_in_flight) if replay is None else None
+        self._most_connections = 2 * process_ceiling()
         self._answerer = Answerer(
             endpoint=endpoint,
             token=token,
             redactor=redactor,
             recorder=record,
+            gate=self._gate,
             on_provider_rejected=on_provider_rejected,
             commit_seconds=commit_seconds,
             ping_seconds=ping_seconds,
+            hold_seconds=hold_seconds,
         )
 
     async def start(self, port: int = 0) -> str:
         """Bind loopback at `port` (0: any free one) and serve. Returns the base URL. Raises OsmosisError if it is taken."""
         listening = _bind(port)
-        self._source = self._replay or source_for(self._endpoint, backoff=self._backoff, on_wait=self._waits.hear)
+        self._source = self._replay or source_for(self._endpoint, backoff=self._backoff, on_wait=self._hear)
         self._server = web.Server(self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None)
         self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG)
         self._base_url = f"http://{HOST}:{listening.getsockname()[1]}"
         return self._base_url
+
+    def advertise(self, url: str, *, trickle_after: float = TRICKLE_AFTER_SECONDS) -> None:
+        """Rollouts reach the bridge through `url` from now on.
+
+        Whole answers that take longer than `trickle_after` seconds are kept alive by white space (contract 8.4).
+        """
+        self._public_url = url.rstrip("/")
+        self._answerer.trickle_after = trickle_after
 
     def register(self, rollout_id: str, source_row: int, run_index: int) -> None:
         """Serve `rollout_id` from now on. Raises ValueError when the id is already known."""
@@ -97,7 +115,7 @@ class Bridge:
 
     def chat_completions_url(self, rollout_id: str) -> str:
         """The OpenAI base URL for a rollout; its client adds `/chat/completions`."""
-        return f"{self._base_url}{rollout_path(rollout_id)}"
+        return f"{self._public_url or self._base_url}{rollout_path(rollout_id)}"
 
     def take_usage(self, rollout_id: str) -> tuple[CallUsage, ...] | None:
         """The usage of each finished call, in order of completion; None when no call reported any. Forgets the rollout."""
@@ -133,6 +151,17 @@ class Bridge:
         return self._waits.now
 
     @property
+    def calls_at_provider(self) -> tuple[int, int]:
+        """How many calls the provider has now, and how many it may have."""
+        return (0, 0) if self._gate is None else (self._gate.in_flight, self._gate.window.limit)
+
+    def _hear(self, seconds: float | None, status: int | None) -> None:
+        """A call waits before a further try, or has waited."""
+        if status == 429 and self._gate is not None:
+            self._gate.refused()
+        self._waits.hear(seconds)
+
+    @property
     def calls_in_flight(self) -> int:
         """How many calls are being answered now."""
         return sum(len(rollout.tasks) for rollout in self._rollouts.values())
@@ -150,6 +179,8 @@ class Bridge:
                 await asyncio.wait(running, timeout=grace)
             self._server.pre_shutdown()  # closes idle connections, which would be waited for
             await self._server.shutdown(grace)
+        if self._gate is not None:
+            self._gate.close()
         if self._source is not None:
             await self._source.close()
             self._source = None
@@ -164,6 +195,9 @@ class Bridge:
         place = locate(http.method, http.rel_url.raw_path, http.headers.get("Authorization"), self._token)
         if isinstance(place, Rejection):
             return rejection_response(place)
+        if len(self._server.connections) > self._most_connections:
+            # Each connection is a descriptor; the run needs some for its journal.
+            return error_response(503, "the bridge has too many connections; close those that are idle", "1")
         rollout = self._rollouts.get(place)
         if rollout is None or rollout.closed:
             return rejection_response(UNKNOWN_ROLLOUT)
@@ -219,7 +253,7 @@ def _bind(port: int) -> socket.socket:
     return listening
 
 
-def _close(rollout: Rollout) -> list[asyncio.Task[object]]:
+def _close(rollout: Rollout) -> list[asyncio.Task[Any]]:
     rollout.closed = True
     running = list(rollout.tasks)
     for task in running:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from osmosis.pure.completion import BAD_GATEWAY, ProviderError
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
+from osmosis.shell.bridge.repeats import Repeats
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 """Longest whole answer, in bytes."""
@@ -30,13 +31,17 @@ class CallFailed(Exception):
 
 @dataclass(slots=True)
 class Rollout:
-    """What the bridge knows about one rollout while it runs. `digests` counts equal requests, for the cassette's ordinals."""
+    """What the bridge knows about one rollout while it runs.
+
+    `digests` counts equal requests, for the cassette's ordinals; `repeats` is what clients may come back for.
+    """
 
     source_row: int
     run_index: int
     usage: list[CallUsage] = field(default_factory=list)
     digests: Counter[str] = field(default_factory=Counter)
-    tasks: set[asyncio.Task[object]] = field(default_factory=set)
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    repeats: Repeats = field(default_factory=Repeats)
     closed: bool = False
 
 
@@ -59,6 +64,10 @@ class Reply:
                 raise CallFailed(ProviderError(BAD_GATEWAY, f"the provider's answer is longer than {ANSWER_LIMIT} bytes"))
             parts.append(chunk)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+OnWait = Callable[[float | None, int | None], None]
+"""Called with the seconds before a further try and the status that is waited for; with None when they are over."""
 
 
 class Source(Protocol):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from osmosis.pure.providers import Endpoint, Wire
 from osmosis.pure.retry_policy import BACKOFF_SECONDS
 from osmosis.shell.bridge.responses import Responses
-from osmosis.shell.bridge.source import Source
+from osmosis.shell.bridge.source import OnWait, Source
 from osmosis.shell.bridge.upstream import Upstream
 
 
@@ -15,9 +13,9 @@ def source_for(
     endpoint: Endpoint,
     *,
     backoff: tuple[float, ...] = BACKOFF_SECONDS,
-    on_wait: Callable[[float | None], None] = lambda _: None,
+    on_wait: OnWait = lambda *_: None,
 ) -> Source:
-    """The source for `endpoint`. `on_wait` hears the seconds before a further try, and None when they are over.
+    """The source for `endpoint`. `on_wait` hears of each wait before a further try.
 
     Must be called inside a running event loop. A native provider costs the import of LiteLLM.
     """

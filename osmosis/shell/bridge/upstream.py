@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ from osmosis.pure.completion import BAD_GATEWAY, ProviderError
 from osmosis.pure.providers import NO_KEY, Endpoint
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.retry_policy import BACKOFF_SECONDS, retry_delay
-from osmosis.shell.bridge.source import CallFailed, Reply, Rollout
+from osmosis.shell.bridge.source import CallFailed, OnWait, Reply, Rollout
 
 CONNECT_SECONDS = 30.0
 SILENCE_SECONDS = 600.0
@@ -28,8 +28,9 @@ SILENCE_SECONDS = 600.0
 IDLE_CONNECTION_SECONDS = 4.0
 """Below the 5 s after which common model servers close idle connections, so that a call never meets a closing one."""
 
-
 _LONG_BODY = 2**20
+
+_FAULT_FOUND = (400, 422)
 
 
 class Upstream:
@@ -40,12 +41,12 @@ class Upstream:
         endpoint: Endpoint,
         *,
         backoff: tuple[float, ...] = BACKOFF_SECONDS,
-        on_wait: Callable[[float | None], None] = lambda _: None,
+        on_wait: OnWait = lambda *_: None,
     ) -> None:
-        """`on_wait` hears the seconds before a further try, and None when they are over."""
         self._url = endpoint.url
         self._backoff = backoff
         self._on_wait = on_wait
+        self._plain_streams = False
         self._session = aiohttp.ClientSession(
             # The run's own cap limits the calls in flight; a second, silent cap here would only hide waiting.
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_CONNECTION_SECONDS),
@@ -64,40 +65,48 @@ class Upstream:
     @asynccontextmanager
     async def open(self, _: Rollout | None, request: UpstreamRequest) -> AsyncIterator[Reply]:
         """Send one request; repeat it only before the first byte of an answer, as `retry_policy` allows."""
-        response = await self._send(request)
+        asks_usage = request.plain_body is not None and not self._plain_streams
+        response = await self._send(request, request.body if asks_usage else request.plain_body or request.body)
         try:
+            refusal = await _read(response) if asks_usage and response.status in _FAULT_FOUND else None
+            if refusal is not None and b"stream_options" in refusal:
+                # The provider refuses what the bridge asks for on its own account, so the bridge takes that back. What the
+                # client sent is never taken out of a request (E33).
+                self._plain_streams, refusal = True, None
+                response.release()
+                response = await self._send(request, request.plain_body or request.body)
             yield Reply(
                 status=response.status,
                 content_type=response.content_type,
                 retry_after=response.headers.get("Retry-After"),
-                chunks=_chunks(response),
+                chunks=_chunks(response) if refusal is None else _once(refusal),
             )
         finally:
             response.release()
 
-    async def _send(self, request: UpstreamRequest) -> aiohttp.ClientResponse:
+    async def _send(self, request: UpstreamRequest, body: bytes) -> aiohttp.ClientResponse:
         headers = {"Accept": "text/event-stream"} if request.stream else None
         tries = 0
         while True:
             tries += 1
+            status = None
             try:
-                response = await self._session.post(
-                    self._url, data=_payload(request.body), headers=headers, allow_redirects=False
-                )
+                response = await self._session.post(self._url, data=_payload(body), headers=headers, allow_redirects=False)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 delay = self._delay(tries, None, None) if _is_connection_failure(error) else None
                 if delay is None:
                     raise CallFailed(ProviderError(BAD_GATEWAY, describe(error))) from error
             else:
-                delay = self._delay(tries, response.status, response.headers.get("Retry-After"))
+                status = response.status
+                delay = self._delay(tries, status, response.headers.get("Retry-After"))
                 if delay is None:
                     return response
                 response.release()
-            self._on_wait(delay)
+            self._on_wait(delay, status)
             try:
                 await asyncio.sleep(delay)
             finally:
-                self._on_wait(None)
+                self._on_wait(None, None)
 
     def _delay(self, tries: int, status: int | None, retry_after: str | None) -> float | None:
         now = datetime.now(UTC)
@@ -112,6 +121,14 @@ class Upstream:
 def _payload(body: bytes) -> bytes | io.BytesIO:
     # aiohttp writes a stream in pieces, so that a long body does not hold up the loop.
     return body if len(body) < _LONG_BODY else io.BytesIO(body)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    return b"".join([chunk async for chunk in _chunks(response)])
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
