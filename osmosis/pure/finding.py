@@ -84,8 +84,9 @@ class AuditReport(msgspec.Struct, frozen=True):
     """The result of `osmosis eval verify`.
 
     `findings` are those that stand now, `repaired` those that were mended. The counts are the journal's: planned =
-    succeeded + failed + skipped + pending; all zero when the manifest cannot be read. `unchecked` says what was not compared,
-    and why; `kept` names the files that a repair moved aside, relative to the run directory.
+    succeeded + failed + skipped + pending. They are all zero when manifest or journal cannot be read to the end; `records` are
+    the journal's sound ones. `unchecked` says what was not compared, and why; `kept` names the files that a repair moved
+    aside, relative to the run directory.
     """
 
     status: AuditStatus

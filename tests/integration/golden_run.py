@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 from collections.abc import Callable
@@ -102,6 +103,16 @@ def link(name: str) -> Callable[[Path], None]:
         elsewhere = root.parent / f"elsewhere-{Path(name).name}"
         (root / name).rename(elsewhere)
         (root / name).symlink_to(elsewhere)
+
+    return damage
+
+
+def pipe(name: str) -> Callable[[Path], None]:
+    """A named pipe in the place of a file: whoever opens it without care waits for ever."""
+
+    def damage(root: Path) -> None:
+        (root / name).unlink()
+        os.mkfifo(root / name, 0o600)
 
     return damage
 

@@ -27,6 +27,7 @@ from tests.integration.golden_run import (
     edit,
     edit_record,
     link,
+    pipe,
     remove,
     rewrite_journal,
     snapshot,
@@ -118,6 +119,7 @@ MANIFEST = {
         "total_dataset_rows is 4",
     ),
     "manifest with a bad id": Corruption(edit("manifest.json", b'"0123', b'"x123'), "manifest.json", "local_run_id"),
+    "manifest is a pipe": Corruption(pipe("manifest.json"), "manifest.json", "is a special file"),
     "manifest is a link": Corruption(link("manifest.json"), "manifest.json", "is a symlink"),
 }
 
@@ -142,6 +144,7 @@ JOURNAL = {
     ),
     "journal missing": Corruption(remove("events.jsonl"), "events.jsonl", "is missing, although 13 rollouts have run"),
     "journal empty": Corruption(write("events.jsonl", b""), "events.jsonl", "ends too early: index.jsonl:1"),
+    "journal is a pipe": Corruption(pipe("events.jsonl"), "events.jsonl", "is a special file"),
     "journal is a link": Corruption(link("events.jsonl"), "events.jsonl", "is a symlink"),
     "journal with a torn tail": Corruption(
         append("events.jsonl", b'{"seq":32,"kind":"invo'), "events.jsonl", "last 22 bytes are an incomplete", repairable=True
@@ -224,6 +227,7 @@ PROJECTIONS = {
     "index empty": Corruption(write("index.jsonl", b""), "index.jsonl:1", "ends after 0 of 8 lines", True),
     "index full of zeros": Corruption(write("index.jsonl", bytes(900)), "index.jsonl:1", "is not what", True),
     "index resumed mark lost": Corruption(edit("index.jsonl", b', "resumed": true', b""), "index.jsonl:1", "is not what", True),
+    "index is a pipe": Corruption(pipe("index.jsonl"), "index.jsonl", "is a special file, and a file is due", True),
     "index is a directory": Corruption(in_the_way("index.jsonl"), "index.jsonl", "is a directory, and a file is due", True),
     "summary missing": Corruption(remove("summary.jsonl"), "summary.jsonl", "is missing", True),
     "summary of another run": Corruption(edit("summary.jsonl", b'a0"', b'bb"'), "summary.jsonl:1", "is not what", True),
@@ -279,6 +283,9 @@ COPIES = {
     "artifact of a superseded attempt": Corruption(
         write("artifacts/row_1_run_0/old.txt", b"x"), "artifacts/row_1_run_0/old.txt", "is not a copy of any file", True
     ),
+    "artifact is a pipe": Corruption(
+        pipe("artifacts/row_0_run_0/notes.txt"), "artifacts/row_0_run_0/notes.txt", "is a special file", True
+    ),
     "artifact with a reserved name": Corruption(
         write("artifacts/row_0_run_0/manifest.json", b"{}"), "artifacts/row_0_run_0/manifest.json", "is not a copy", True
     ),
@@ -304,6 +311,9 @@ TRIALS = {
     "trial is a link": Corruption(link(SUCCEEDED), SUCCEEDED, "is a symlink, and a directory is due"),
     "trial's trajectory missing": Corruption(
         remove(f"{SUCCEEDED}/trajectory.json"), f"{SUCCEEDED}/trajectory.json", "is missing; trajectories/row_0_run_0.json"
+    ),
+    "trial's trajectory is a pipe": Corruption(
+        pipe(f"{SUCCEEDED}/trajectory.json"), f"{SUCCEEDED}/trajectory.json", "is damaged; trajectories/row_0_run_0.json"
     ),
     "trial's trajectory cut": Corruption(
         lambda root: os.truncate(root / SUCCEEDED / "trajectory.json", 50), f"{SUCCEEDED}/trajectory.json", "is damaged"
@@ -479,6 +489,7 @@ def test_a_damaged_journal_vouches_for_nothing(root: Path) -> None:
     report = verify(root, repair=True)
     assert snapshot(root) == before
     assert report.unchecked
+    assert (report.planned, report.pending, report.records) == (0, 0, 5), "what cannot be counted is not guessed"
     assert [finding.where for finding in report.findings if finding.severity is Severity.ERROR] == ["events.jsonl:6"]
 
 
@@ -616,10 +627,14 @@ def test_what_is_no_run_is_said_so(workspace: Path, arguments: list[str], capsys
     assert snapshot(workspace) == before
 
 
-def test_a_dataset_that_is_not_there(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong path is an error of the command, not a finding about the run."""
-    assert main(["eval", "verify", NAME, "--dataset-file", "nowhere.jsonl"]) == 1
-    assert "nowhere.jsonl cannot be read: No such file or directory." in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("path", "what"), [("nowhere.jsonl", "cannot be read: No such file"), ("rollouts", "is not a file"), ("p", "is not a file")]
+)
+def test_a_dataset_that_cannot_be_read(workspace: Path, path: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong path is an error of the command, not a finding about the run; a pipe holds nobody up."""
+    os.mkfifo(workspace / "p")
+    assert main(["eval", "verify", NAME, "--dataset-file", path]) == 1
+    assert f"{path} {what}" in capsys.readouterr().err
 
 
 def test_findings_in_json(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:

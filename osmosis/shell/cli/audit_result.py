@@ -127,5 +127,6 @@ def _rows(report: AuditReport, base: str) -> Iterator[tuple[str, str]]:
     )
     if report.planned:
         yield "Work Items", joined([thousands(report.planned), *(f"{thousands(count)} {word}" for count, word in counts)])
-        yield "Journal", _count(report.records, "record")
+    if report.records:
+        yield "Journal", _count(report.records, "sound record")
     yield "Directory", relative_path(report.path, base)

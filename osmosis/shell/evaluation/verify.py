@@ -153,7 +153,7 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> _Examination:
     report = audit_report(
         path=str(directory.path),
         run_name=plan.manifest.run_name,
-        history=history,
+        history=history if journal.complete else None,
         records=journal.audit.records,
         findings=findings,
         blocked=blocked,
@@ -171,7 +171,7 @@ class _Journal(msgspec.Struct, frozen=True):
 
 
 def _read_journal(directory: RunDirectory, entries: dict[str, FileFact], plan: RunPlan) -> _Journal:
-    """Read the journal a chunk at a time: memory depends on the number of items, not on the length of the file."""
+    """Read and judge the journal: memory depends on the number of items, not on the length of the file."""
     audit = JournalAudit(plan)
     decoder = JournalDecoder(JOURNAL)
     if JOURNAL not in entries or entries[JOURNAL].kind is not EntryKind.FILE:
@@ -179,8 +179,8 @@ def _read_journal(directory: RunDirectory, entries: dict[str, FileFact], plan: R
     fault = None
     try:
         with open(open_regular(directory.journal), "rb") as file:
-            while chunk := file.read(_CHUNK):
-                for record in decoder.feed(chunk):
+            for line in file:  # a line at a time, so that everything before a damaged line is judged
+                for record in decoder.feed(line):
                     audit.add(record)
     except JournalDamage as damage:
         fault = Finding(JOURNAL, damage.problems[0].message, damage.line)
@@ -240,8 +240,10 @@ def _dataset(request: VerifyRequest, plan: RunPlan) -> DatasetFact | None:
         return None
     label = str(request.dataset_file)
     path = request.working_directory / request.dataset_file.expanduser()
+    if path.exists() and not path.is_file():
+        raise OsmosisError(f"{label} is not a file.", hint="Give the path of the dataset file that the run was made from.")
+    hasher = ContentHasher()
     try:
-        hasher = ContentHasher()
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):
                 hasher.update(chunk)
