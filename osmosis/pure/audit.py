@@ -274,6 +274,12 @@ def blocks_rebuild(findings: Iterable[Finding]) -> bool:
     )
 
 
+_BLOCKED = (
+    "projections were not compared, because what they follow from is damaged. "
+    "Restore it from a copy, or run again with --fresh, which archives this run."
+)
+
+
 def audit_report(
     *,
     path: str,
@@ -288,7 +294,7 @@ def audit_report(
     sound = not any(finding.severity is Severity.ERROR for finding in found)
     counts = Counter(result.status for result in history.results.values()) if history else Counter[Status]()
     planned = history.total_items if history else 0
-    unchecked = ("projections were not compared, because what they follow from is damaged",) if blocked else ()
+    unchecked = (_BLOCKED,) if blocked else ()
     return AuditReport(
         status=AuditStatus.SOUND if sound else AuditStatus.UNSOUND,
         run_name=run_name,

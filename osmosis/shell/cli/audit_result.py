@@ -98,10 +98,11 @@ def _count(number: int, word: str) -> str:
 def _blocks(report: AuditReport, base: str) -> Iterator[Block]:
     errors = [finding for finding in report.findings if finding.severity is Severity.ERROR]
     warnings = [finding for finding in report.findings if finding.severity is Severity.WARNING]
-    for title, findings in (("Errors", errors), ("Warnings", warnings), ("Repaired", report.repaired)):
+    for title, findings in (("Errors", errors), ("Warnings", warnings)):
         if findings:
             yield Section(title, tuple(_listed(findings)))
-    for title, lines in (("Not checked", report.unchecked), ("Kept beside", report.kept)):
+    repaired = tuple(map(str, report.repaired))
+    for title, lines in (("Repaired", repaired), ("Kept beside", report.kept), ("Not checked", report.unchecked)):
         if lines:
             yield Section(title, tuple(_cut(lines)))
     yield Table("Audit", tuple((label, value) for label, value in _rows(report, base) if value))
