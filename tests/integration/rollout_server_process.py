@@ -78,14 +78,22 @@ class RolloutServer:
 
 @contextmanager
 def rollout_server(
-    root: Path, *, backend: str = "local", python: str = sys.executable, **options: Any
+    root: Path,
+    *,
+    backend: str = "local",
+    python: str = sys.executable,
+    entrypoint: Path = ENTRYPOINT,
+    variables: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> Iterator[RolloutServer]:
     """A server under the bootstrap, stopped by SIGKILL at the end unless the test has stopped it.
 
-    `python` is the interpreter of the rollout's environment, whose SDK need not be this one.
+    `python` is the interpreter of the rollout's environment, whose SDK need not be this one; `variables` go into its
+    environment.
     """
     environment = {
         **os.environ,
+        **(variables or {}),
         "TEST_BACKEND": backend,
         "TEST_OPTIONS": json.dumps(options),
         ARTIFACT_ROOT_ENV: str(root),
@@ -93,7 +101,7 @@ def rollout_server(
         "PYTHONUNBUFFERED": "1",
     }
     process = subprocess.Popen(
-        [python, str(BOOTSTRAP), str(ENTRYPOINT)],
+        [python, str(BOOTSTRAP), str(entrypoint)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """The public `osmosis-ai` 0.3.8 as the other side of the wire: its client on our server, our client on its server.
 
-`python scripts/interop_env.py` makes the environment; without it these tests fail and say so.
+The environment of the public package is made by the fixture `public_python`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from tests.interop.drive import drive
 
 pytestmark = pytest.mark.interop
 
-ROOT = Path(__file__).resolve().parents[2]
-PUBLIC_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
 PUBLIC_VERSION = "0.3.8"
 
 
@@ -62,14 +60,6 @@ ROLLOUTS = [
 
 # Where the two differ on purpose (docs/decisions/sdk-differences.md), or in words that name a library's version.
 OTHER_TRAJECTORIES = {"odd metrics", "object"}
-
-
-@pytest.fixture(scope="module")
-def public_python():
-    """The interpreter that has the public package."""
-    if not PUBLIC_PYTHON.exists():
-        pytest.fail("the public package is not there to talk to; make its environment with: python scripts/interop_env.py")
-    return str(PUBLIC_PYTHON)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,8 @@ MODULES_OF_EXTRA: Final[Mapping[str, frozenset[str]]] = {
     "server": frozenset({"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_core"}),
     "remote-rollout": frozenset({"fastapi", "starlette", "uvicorn", "pydantic", "pydantic_core"}),
     "rubric": frozenset({"aiohttp"}),
+    "openai-agents": frozenset({"agents", "litellm", "openai"}),
+    "strands": frozenset({"strands", "litellm"}),
 }
 
 

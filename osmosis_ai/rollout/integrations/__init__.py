@@ -1,0 +1,1 @@
+"""Agent frameworks on a rollout's model."""
