@@ -9,6 +9,7 @@ count as long as they say which rollout they belong to.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -172,7 +173,37 @@ def encode_trajectory(trajectory: Trajectory) -> bytes:
     problems = trajectory_problems(trajectory)
     if problems:
         raise OsmosisError("The trajectory breaks the rules of its format.", problems=problems)
-    return _render(msgspec.to_builtins(trajectory), "\n").encode("ascii")
+    text = _render_simple(trajectory)
+    return (_render(msgspec.to_builtins(trajectory), "\n") if text is None else text).encode("ascii")
+
+
+# msgspec renders ten times faster, but says four things differently: NaN (as null), exponents, characters beyond ASCII and
+# arrays of numbers. The first two are left to `_render`, the others are put right in its text, where a line break can stand
+# between values only and a character beyond ASCII in strings only.
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_NUMBER_ARRAY = re.compile(rf"\[\n +({_NUMBER}(?:,\n +{_NUMBER})*)\n +\]")
+_EXPONENT = re.compile(rf"(?:\n +|: ){_NUMBER}[eE]")
+_BEYOND_ASCII = re.compile("[\x7f-\U0010ffff]")
+_LINE_BREAK = re.compile(r"\n +")
+
+
+def _render_simple(trajectory: Trajectory) -> str | None:
+    """What `_render` makes of a document, or None if that needs `_render` itself."""
+    try:
+        data = msgspec.json.encode(trajectory)
+    except (ValueError, TypeError, OverflowError, RecursionError):  # Lone surrogates, numbers beyond 64 bits, ...
+        return None
+    if b"null" in data:
+        return None
+    text = msgspec.json.format(data, indent=2).decode()
+    if _EXPONENT.search(text):
+        return None
+    text = _NUMBER_ARRAY.sub(lambda match: "[" + _LINE_BREAK.sub(" ", match[1]) + "]", text)
+    return _BEYOND_ASCII.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _text(match[0])[1:-1]
 
 
 def _render(value: Any, newline: str) -> str:

@@ -20,6 +20,8 @@ from osmosis.pure.trajectory import (
     SubagentTrajectoryRef,
     ToolCall,
     Trajectory,
+    _render,
+    _render_simple,
     decode_trajectory,
     encode_trajectory,
     trajectory_facts,
@@ -67,6 +69,27 @@ def test_the_strict_reader_reads_what_the_writer_wrote(document):
     """Byte for byte, once more."""
     data = encode_trajectory(document)
     assert encode_trajectory(decode_trajectory(data, "trajectory.json")) == data
+
+
+@given(documents)
+def test_the_quick_rendering_is_the_careful_one(document):
+    """Whatever way a document is rendered, its bytes are the same."""
+    quick = _render_simple(document)
+    assert quick is None or quick == _render(msgspec.to_builtins(document), "\n")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("\x7f", "é", "\U0001f600", "[\n  1\n]", "\u2028", "\ud800", "x: 1e5"),
+        *([], {}, [1], [1, 2.5, -3], [True, 1], [[1], []], [1, None], [0.0, -0.0]),
+        *(1e16, 1e-7, [1e300], 2**70, -(2**63), {"a": None}, {"1": [1, "2"]}),
+    ],
+)
+def test_values_that_encoders_disagree_about(value):
+    """Arrays of numbers, exponents, characters beyond ASCII, nulls: as the careful rendering has them."""
+    told = converted([{"role": "user", "content": "x"}], extra_fields={"value": value, "list": [value]})
+    assert encode_trajectory(told).decode() == _render(msgspec.to_builtins(told), "\n")
 
 
 @given(documents)

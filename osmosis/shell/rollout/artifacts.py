@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from osmosis.pure.protocol import ARTIFACT_ROOT_ENV
+from osmosis.shell.rollout.file_worker import off_loop
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +28,10 @@ async def prepare_artifacts_dir(root: Path, rollout_id: str) -> Path | None:
 
     The rollout goes on without a directory, since most write no files.
     """
+    directory = os.path.join(root, rollout_id)
     for delay in (*_RETRY_DELAYS_SEC, None):
         try:
-            return await asyncio.to_thread(_prepare, root / rollout_id)
+            return Path(await off_loop(lambda: _prepare(directory)))
         except OSError as error:
             if delay is None:
                 logger.warning("No artifacts directory for rollout %s: %s", rollout_id, error)
@@ -38,10 +40,27 @@ async def prepare_artifacts_dir(root: Path, rollout_id: str) -> Path | None:
     return None
 
 
-def _prepare(directory: Path) -> Path:
-    artifacts = directory / "artifacts"
-    artifacts.mkdir(parents=True, exist_ok=True)
-    marker = directory / MARKER_NAME
-    if not marker.exists():
-        marker.write_bytes(MARKER)
+def _prepare(directory: str) -> str:
+    artifacts = os.path.join(directory, "artifacts")
+    make_directory(directory)
+    make_directory(artifacts)
+    try:
+        descriptor = os.open(os.path.join(directory, MARKER_NAME), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        return artifacts
+    try:
+        os.write(descriptor, MARKER)
+    finally:
+        os.close(descriptor)
     return artifacts
+
+
+def make_directory(path: str) -> None:
+    """Make one directory, and those above it only if they are missing, which is rare. Raises OSError."""
+    try:
+        os.mkdir(path)
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise

@@ -1,7 +1,8 @@
 """The server's hot routes as bare ASGI applications (ruling 23; contract: rollout_protocol section 7).
 
 They stand in the FastAPI application's route table, so that its middleware, exception handlers and method checks apply, but a
-request costs no dependency resolution and no pydantic.
+request costs no dependency resolution and no pydantic. `RolloutApp` takes the two routes that every rollout uses around the
+framework's layers too, as long as nobody has put a layer of their own there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
+from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -50,14 +52,28 @@ class RolloutEndpoints:
         self._backend = backend
         self._instance_id = instance_id
         self._process_id = process_id
+        self._start, self._result = Endpoint(self.start), Endpoint(self.result)
+
+    def find(self, scope: Scope) -> Endpoint | None:
+        """The endpoint of a start or a poll, with its path parameter in the scope; None for anything else."""
+        path: str = scope["path"]
+        if not path.startswith("/rollout"):
+            return None
+        if scope["method"] == "POST":
+            return self._start if path == "/rollout" else None
+        parts = path.split("/")
+        if scope["method"] != "GET" or len(parts) != 4 or parts[3] != "result" or not parts[2]:
+            return None
+        scope["path_params"] = {"rollout_id": parts[2]}
+        return self._result
 
     def routes(self) -> list[Route]:
         """The routes, most often used first."""
         return [
-            _route("/rollout/{rollout_id}/result", "GET", self.result),
-            _route("/rollout", "POST", self.start),
-            _route("/health", "GET", self.health),
-            _route("/rollout/cancel", "POST", self.cancel),
+            _route("/rollout/{rollout_id}/result", "GET", self._result),
+            _route("/rollout", "POST", self._start),
+            _route("/health", "GET", Endpoint(self.health)),
+            _route("/rollout/cancel", "POST", Endpoint(self.cancel)),
         ]
 
     async def health(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
@@ -88,6 +104,21 @@ class RolloutEndpoints:
         return 200, encode(self._registry.cancel(request))
 
 
+class RolloutApp(FastAPI):
+    """The server's application. `direct` serves starts and polls when no middleware was added to it."""
+
+    direct: RolloutEndpoints | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the lifespan."""
+        if self.direct is not None and scope["type"] == "http" and not self.user_middleware and not scope.get("root_path"):
+            endpoint = self.direct.find(scope)
+            if endpoint is not None:
+                await endpoint(scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
+
+
 class BearerAuth:
     """Middleware: every path needs exactly `Authorization: Bearer <api_key>` (section 7.1)."""
 
@@ -105,8 +136,8 @@ class BearerAuth:
         await self._app(scope, receive, send)
 
 
-def _route(path: str, method: str, handler: Handler) -> Route:
-    route = Route(path, Endpoint(handler), methods=[method])
+def _route(path: str, method: str, endpoint: Endpoint) -> Route:
+    route = Route(path, endpoint, methods=[method])
     route.methods = {method}  # Starlette adds HEAD to GET; the protocol has none.
     return route
 

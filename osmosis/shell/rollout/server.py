@@ -20,7 +20,7 @@ from osmosis.pure.protocol import (
     POLLING_LEASE_HEADER,
 )
 from osmosis.shell.rollout.backend import ExecutionBackend
-from osmosis.shell.rollout.endpoints import BearerAuth, RolloutEndpoints
+from osmosis.shell.rollout.endpoints import BearerAuth, RolloutApp, RolloutEndpoints
 from osmosis.shell.rollout.registry import Limits, RolloutRegistry
 
 __all__ = [
@@ -57,11 +57,12 @@ def create_rollout_server(
     process_id = str(uuid.uuid4())
     limits = Limits(result_wait_timeout_sec, polling_lease_timeout_sec, result_retention_sec)
     registry = RolloutRegistry(backend, limits, process_id=process_id)
-    app = FastAPI(title="Osmosis rollout server", lifespan=_lifespan(registry, lifespan))
+    app = RolloutApp(title="Osmosis rollout server", lifespan=_lifespan(registry, lifespan))
     endpoints = RolloutEndpoints(
         registry, backend, instance_id=os.environ.get(INSTANCE_ID_ENV) or process_id, process_id=process_id
     )
     app.router.routes[:0] = endpoints.routes()
+    app.direct = endpoints
     if api_key is not None:
         app.add_middleware(BearerAuth, api_key=api_key)
     return app

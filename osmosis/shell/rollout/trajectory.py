@@ -6,7 +6,7 @@ changes a rollout's result.
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -21,6 +21,8 @@ from osmosis.pure.protocol import encode
 from osmosis.pure.trajectory import Trajectory, encode_trajectory
 from osmosis.pure.trajectory_conversion import Conversation, SampleReport, TrajectoryReport, convert_conversation, read_report
 from osmosis.shell.rollout.artifacts import artifact_root as default_artifact_root
+from osmosis.shell.rollout.artifacts import make_directory
+from osmosis.shell.rollout.file_worker import off_loop
 from osmosis.shell.rollout.types.execution import ExecutionResult
 from osmosis.shell.rollout.types.sample import RolloutSample
 from osmosis.shell.rollout.wire_sample import wire_sample
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 TRAJECTORY_NAME = "trajectory.json"
 SAMPLE_NAME = "sample.json"
 DIAGNOSTICS_NAME = "diagnostics.json"
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def convert_sample_to_trajectory(
@@ -78,7 +82,7 @@ async def save_trajectory(
 
     Diagnostics default to the result's `extra_fields`. A sample whose `trajectory_messages` is None leaves no files.
     """
-    directory = Path(default_artifact_root() if artifact_root is None else artifact_root) / rollout_id
+    directory = os.path.join(default_artifact_root() if artifact_root is None else artifact_root, rollout_id)
     noted = result.extra_fields if diagnostics is None else diagnostics
     files: dict[str, bytes] = {}
     try:
@@ -102,7 +106,7 @@ async def save_trajectory(
     if not files:
         return
     try:
-        await asyncio.to_thread(_write_all, directory, files)
+        await off_loop(lambda: _write_all(directory, files))
     except OSError as error:
         logger.warning("The trajectory of rollout %s was not written: %s", rollout_id, error)
 
@@ -137,19 +141,43 @@ def _stringified(value: Any) -> Any:
     return value
 
 
-def _write_all(directory: Path, files: Mapping[str, bytes]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
+def _write_all(directory: str, files: Mapping[str, bytes]) -> None:
+    """Write the files in order. What comes before `trajectory.json` is whole once that is there, so only it needs care: a
+    reader looks at nothing before the trajectory has appeared. A name that is taken already is replaced in one step too."""
+    make_directory(directory)
     for name, data in files.items():
-        _write(directory, name, data)
+        path = os.path.join(directory, name)
+        if name == TRAJECTORY_NAME or not _write_new(path, data):
+            _replace(directory, name, data)
 
 
-def _write(directory: Path, name: str, data: bytes) -> None:
-    unfinished = directory / f".{name}.{os.getpid()}.tmp"
-    unfinished.unlink(missing_ok=True)
+def _write_new(path: str, data: bytes) -> bool:
     try:
-        with unfinished.open("xb") as file:
-            file.write(data)
-        unfinished.replace(directory / name)
+        descriptor = os.open(path, _NEW_FILE, 0o666)
+    except FileExistsError:
+        return False
+    _write_out(descriptor, data)
+    return True
+
+
+def _replace(directory: str, name: str, data: bytes) -> None:
+    unfinished = os.path.join(directory, f".{name}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(unfinished, _NEW_FILE, 0o666)
+    except FileExistsError:
+        os.unlink(unfinished)
+        descriptor = os.open(unfinished, _NEW_FILE, 0o666)
+    try:
+        _write_out(descriptor, data)
+        os.replace(unfinished, os.path.join(directory, name))
     except OSError:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
         raise
+
+
+def _write_out(descriptor: int, data: bytes) -> None:
+    with open(descriptor, "wb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
