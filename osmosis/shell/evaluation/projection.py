@@ -7,6 +7,7 @@ manifest, the journal and `rollout_trials/` at any time, byte for byte (ruling 1
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_directory import RunDirectory
 
 _MAX_TRAJECTORY_BYTES = 256 << 20
+_NOWHERE = Path(os.devnull)
+"""Stands for a trial that must not be looked at: nothing exists below it."""
 
 
 class Projector:
@@ -96,6 +99,9 @@ class Projector:
     def _project(self, result: Result, *, resumed: bool) -> IndexRow:
         stem = f"row_{result.item.row_index}_run_{result.item.run_index}"
         trial = self._directory.trial(result.rollout_id)
+        if trial.is_symlink():
+            self._warn(f"the trial directory of rollout {trial.name} is a symbolic link; nothing is taken from it")
+            trial = _NOWHERE / trial.name
         row = index_row(result, self._project_trajectory(trial, stem), resumed=resumed)
         self._project_artifacts(trial / "artifacts", self._directory.path / "artifacts" / stem)
         self._rows[result.item] = row
