@@ -50,8 +50,11 @@ _CAPTIONS = {
 
 _CODE_LENGTH = 32
 
-_THINKING = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"\A```[A-Za-z0-9_-]*[ \t]*\r?\n?(.*?)\r?\n?[ \t]*```\Z", re.DOTALL)
+# Replies come from elsewhere: each of these is linear in the text, whatever it holds.
+_THINKING_FIRST = re.compile(r"\A(?:\s*<think>.*?</think>)+", re.DOTALL | re.IGNORECASE)
+_THINKING_TAG = re.compile(r"<(/?)think>", re.IGNORECASE)
+_FENCE = "```"
+_FENCE_LANGUAGE = re.compile(r"\A[A-Za-z0-9_-]*")
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -173,19 +176,45 @@ def read_judgement(content: object, score_min: float, score_max: float) -> Judge
     """
     if not isinstance(content, str) or not content.strip():
         raise UnusableReply("the judge's answer did not include any content")
-    text = _THINKING.sub("", content).strip()
-    if fenced := _FENCE.match(text):
-        text = fenced[1].strip()
-    try:
-        reply = decode_json(text)
-    except ValueError as error:
-        raise UnusableReply(f"the judge's answer is not JSON: {error}") from None
+    reply = _decoded(content)
     if not isinstance(reply, dict):
         raise UnusableReply("the judge's answer is not a JSON object")
     explanation = reply.get("explanation")
     if not isinstance(explanation, str) or not explanation.strip():
         raise UnusableReply("the judge's answer has no 'explanation' text")
     return Judgement(clamp(_score(reply.get("score")), score_min, score_max), explanation.strip())
+
+
+def _decoded(content: str) -> object:
+    # An explanation may quote a candidate's thinking, so blocks within the reply are taken out only if it cannot be read.
+    try:
+        return decode_json(_unfenced(_THINKING_FIRST.sub("", content)))
+    except ValueError:
+        pass
+    try:
+        return decode_json(_unfenced(_without_thinking(content)))
+    except ValueError as error:
+        raise UnusableReply(f"the judge's answer is not JSON: {error}") from None
+
+
+def _without_thinking(text: str) -> str:
+    pieces: list[str] = []
+    kept_from = 0
+    thinking_from: int | None = None
+    for tag in _THINKING_TAG.finditer(text):
+        if thinking_from is None and not tag[1]:
+            thinking_from = tag.start()
+        elif thinking_from is not None and tag[1]:
+            pieces.append(text[kept_from:thinking_from])
+            kept_from, thinking_from = tag.end(), None
+    return "".join([*pieces, text[kept_from:]])
+
+
+def _unfenced(text: str) -> str:
+    stripped = text.strip()
+    if not stripped.startswith(_FENCE):
+        return stripped
+    return _FENCE_LANGUAGE.sub("", stripped.removeprefix(_FENCE)).removesuffix(_FENCE).strip()
 
 
 def _score(value: object) -> float:
