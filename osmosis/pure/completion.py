@@ -12,7 +12,7 @@ import msgspec
 
 from osmosis.pure.event_stream import decode_member
 from osmosis.pure.request_policy import join_object
-from osmosis.pure.usage import CallUsage, read_usage
+from osmosis.pure.usage import CallUsage, UsageDetails, read_details, read_usage
 
 BAD_GATEWAY = 502
 MESSAGE_LIMIT = 1000
@@ -39,6 +39,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     members: dict[str, bytes]
     usage: CallUsage | None
+    details: UsageDetails | None = None
 
 
 class ProviderError(msgspec.Struct, frozen=True):
@@ -71,7 +72,8 @@ def read_completion(status: int, body: bytes, retry_after: str | None = None) ->
         if members.get("error", b"null") != b"null":
             return embedded_error(members, retry_after)
         return ProviderError(BAD_GATEWAY, f"the provider's answer has no choices: {_excerpt(body)}", status)
-    return Completion(members, read_usage(decode_member(members, "usage")))
+    usage = decode_member(members, "usage")
+    return Completion(members, read_usage(usage), read_details(usage))
 
 
 def embedded_error(members: dict[str, bytes], retry_after: str | None = None) -> ProviderError:

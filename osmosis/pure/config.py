@@ -19,6 +19,7 @@ import msgspec
 
 from osmosis.pure.canonical import decode_utf8
 from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.model_prices import ModelPrice
 from osmosis.pure.toml_lines import KeyPath, key_lines
 
 MAX_INTEGER = 2**63 - 1
@@ -51,13 +52,17 @@ class EvaluationConfig(msgspec.Struct, frozen=True):
 
 
 class EvalConfig(msgspec.Struct, frozen=True):
-    """A whole eval config. `env` is sorted by name, `secret_names` in config order; `advanced` holds JSON values only."""
+    """A whole eval config. `env` is sorted by name, `secret_names` in config order; `advanced` holds JSON values only.
+
+    `price` is what `[pricing]` says of the model: US dollars a million tokens.
+    """
 
     experiment: ExperimentConfig
     evaluation: EvaluationConfig
     env: dict[str, str]
     secret_names: tuple[str, ...]
     advanced: dict[str, Any]
+    price: ModelPrice | None = None
 
 
 Check = Callable[[object], str | None]
@@ -80,6 +85,8 @@ def decode_config(data: bytes, label: str) -> EvalConfig:
     env = _read_env(document, problems)
     secret_names = _read_secret_names(document, env, problems)
     advanced = _read_advanced(document, problems)
+    pricing = _read_section(document, "pricing", problems)
+    price = msgspec.convert(pricing, ModelPrice) if {"input", "output"} <= pricing.keys() else None
     if problems.found:
         raise _invalid(label, problems.in_file_order())
     return EvalConfig(
@@ -88,6 +95,7 @@ def decode_config(data: bytes, label: str) -> EvalConfig:
         env=dict(sorted(env.items())),
         secret_names=secret_names,
         advanced=advanced,
+        price=price,
     )
 
 
@@ -219,6 +227,13 @@ def _finite_number(value: object) -> str | None:
     return None if math.isfinite(value) else f"must be a finite number, not {value}"
 
 
+def _price(value: object) -> str | None:
+    wrong = _finite_number(value)
+    if wrong is None and isinstance(value, int | float) and value < 0:
+        return f"must be US dollars a million tokens and not negative, not {value}"
+    return wrong
+
+
 def _timeout(value: object) -> str | None:
     wrong = _finite_number(value)
     if wrong is not None or not isinstance(value, int | float):
@@ -258,9 +273,14 @@ _CHECKS: dict[str, dict[str, Check]] = {
         "grader_timeout_s": _timeout,
     },
     "secrets": {"required": lambda value: None},
+    "pricing": dict.fromkeys(("input", "output", "cached_input", "cache_write"), _price),
 }
-_REQUIRED = {"experiment": ("rollout", "entrypoint", "model_path", "dataset"), "secrets": ("required",)}
-_SECTIONS = ("experiment", "evaluation", "env", "secrets", "advanced")
+_REQUIRED = {
+    "experiment": ("rollout", "entrypoint", "model_path", "dataset"),
+    "secrets": ("required",),
+    "pricing": ("input", "output"),
+}
+_SECTIONS = ("experiment", "evaluation", "env", "secrets", "pricing", "advanced")
 
 
 # Sections ---------------------------------------------------------------------------------------------------------------

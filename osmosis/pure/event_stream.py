@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from osmosis.pure.request_policy import join_object
-from osmosis.pure.usage import CallUsage, read_usage
+from osmosis.pure.usage import CallUsage, UsageDetails, read_details, read_usage
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
@@ -33,13 +33,14 @@ class StreamEvent(msgspec.Struct, frozen=True):
     """One event of a stream.
 
     `raw` is the event without its blank line. `members` are the chunk's members as JSON bytes, None when the event carries
-    no JSON object. `usage` is what the chunk reports, `finish_reason` whether a choice ended in it, `terminal` whether it is
-    `[DONE]`, and `failed` whether it reports an error in place of a completion.
+    no JSON object. `usage` and `details` are what the chunk reports, `finish_reason` whether a choice ended in it, `terminal`
+    whether it is `[DONE]`, and `failed` whether it reports an error in place of a completion.
     """
 
     raw: bytes
     members: dict[str, bytes] | None = None
     usage: CallUsage | None = None
+    details: UsageDetails | None = None
     finish_reason: bool = False
     terminal: bool = False
     failed: bool = False
@@ -77,10 +78,12 @@ def read_event(raw: bytes) -> StreamEvent:
         members = {name: bytes(value) for name, value in _raw_object.decode(payload).items()}
     except _UNREADABLE:
         return StreamEvent(raw)
+    usage = decode_member(members, "usage")
     return StreamEvent(
         raw,
         members,
-        usage=read_usage(decode_member(members, "usage")),
+        usage=read_usage(usage),
+        details=read_details(usage),
         finish_reason=_finished(members.get("choices", b"[]")),
         failed=members.get("error", b"null") != b"null",
     )

@@ -30,6 +30,7 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reward: float | None = None
     tokens: int | None = None
     max_context_tokens: int | None = None
+    cost_usd: float | None = None
     duration_ms: float
     error_type: str | None = None
     resumed: bool = False
@@ -51,6 +52,7 @@ def index_row(result: Result, trajectory: TrajectoryUsage | None, *, resumed: bo
         reward=result.reward,
         tokens=usage.tokens,
         max_context_tokens=usage.max_context_tokens,
+        cost_usd=result.cost_usd,
         duration_ms=result.duration_ms,
         error_type=result.error_type,
         resumed=resumed,

@@ -7,6 +7,7 @@ A frame has one row for each terminal result, in any order:
     reward                 float, optional: counts only on success, and only if it is finite
     tokens                 integer, optional
     max_context_tokens     integer, optional
+    cost_usd               number, US dollars, optional
     duration_ms            float, optional
     error_type             text, optional: on failures
 
@@ -33,6 +34,7 @@ INDEX_SCHEMA: dict[str, pl.DataType] = {
     "reward": pl.Float64(),
     "tokens": pl.Int64(),
     "max_context_tokens": pl.Int64(),
+    "cost_usd": pl.Float64(),
     "duration_ms": pl.Float64(),
     "error_type": pl.String(),
     "resumed": pl.Boolean(),
@@ -89,10 +91,11 @@ _OPTIONAL: dict[str, tuple[Callable[[pl.DataType], bool], pl.DataType, str]] = {
     "tokens": (_is_count, pl.Int64(), "integers"),
     "max_context_tokens": (_is_count, pl.Int64(), "integers"),
     "duration_ms": (_is_number, pl.Float64(), "numbers"),
+    "cost_usd": (_is_number, pl.Float64(), "numbers"),
     "cost": (_is_number, pl.Float64(), "numbers"),
     "error_type": (_is_text, pl.String(), "text"),
 }
-SUMMARY_COLUMNS = ("reward", "tokens", "max_context_tokens")
+SUMMARY_COLUMNS = ("reward", "tokens", "max_context_tokens", "cost_usd")
 """Optional columns that the contract's numbers need."""
 
 

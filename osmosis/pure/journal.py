@@ -94,7 +94,7 @@ class Result(msgspec.Struct, frozen=True, tag_field="kind", tag="result", omit_d
     `duration_ms` is wall time from dispatch to result, in milliseconds. `reward` is finite and stands only on success, where
     it may still be absent (a rollout that was not graded). `error_type` is a short category, on failures only;
     `error_message` the longer text. `calls` is the usage of each model call that the bridge saw, in order of completion;
-    None when no call reported usage.
+    None when no call reported usage. `cost_usd` is what they cost together, None where that is not known.
     """
 
     item: WorkItem
@@ -107,6 +107,7 @@ class Result(msgspec.Struct, frozen=True, tag_field="kind", tag="result", omit_d
     error_type: str | None = None
     error_message: str | None = None
     calls: tuple[CallUsage, ...] | None = None
+    cost_usd: float | None = None
 
 
 Record = InvocationStarted | InvocationEnded | Attempt | Result

@@ -111,10 +111,18 @@ def summarize(
         pass_at_k=_curve(pass_at_k, histogram, points),
         pass_hat_k=_curve(pass_hat_k, histogram, points),
         context_stats=_context_statistics(samples["max_context_tokens"].drop_nulls()),
+        cost_usd=_total_cost(samples),
         counts=None if seed is None else sample_counts(samples, planned),
         errors=None if seed is None else errors_by_type(samples),
         uncertainty=None if seed is None else measure_uncertainty(samples, table, seed),
     )
+
+
+def _total_cost(samples: pl.DataFrame) -> float | None:
+    """US dollars of the run; None when nothing has a price, or something that used tokens has none."""
+    unknown = samples.lazy().filter(pl.col("tokens").is_not_null() & pl.col("cost_usd").is_null()).collect()
+    known = samples["cost_usd"].drop_nulls()
+    return None if known.is_empty() or len(unknown) else round(float_sum(known), 9)
 
 
 def _reward_statistics(rewards: pl.Series) -> RewardStatistics | None:

@@ -90,6 +90,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     pass_at_k: tuple[PassPoint, ...] | None = None
     pass_hat_k: tuple[PassPoint, ...] | None = None
     context_stats: ContextStatistics | None = None
+    cost_usd: float | None = None
     counts: Counts | None = None
     errors: ErrorSummary | None = None
     uncertainty: Uncertainty | None = None

@@ -75,13 +75,13 @@ _FURTHER: dict[str, pl.DataType] = {
 def samples_frame(run: StoredRun, price: Price | None = None) -> pl.DataFrame:
     """One line a sample, sorted by row and run: the columns of an index frame, `source_row_index`, `error_message`,
     `prompt_tokens`, `completion_tokens` (both null where the bridge saw no usage), `graded`, `passed`, and `cost` in US
-    dollars, null without a `price` or without usage."""
+    dollars: by `price`, else as the run recorded it; null where neither says."""
     frame = index_frame(run.index)
     further = [_further(run, row) for row in run.index]
     columns = {name: [line[name] for line in further] for name in _FURTHER}
     frame = frame.with_columns(pl.DataFrame(columns, schema=_FURTHER, strict=True))
     graded = (pl.col("status") == "success") & pl.col("reward").is_not_null()
-    cost = pl.lit(None, dtype=pl.Float64)
+    cost = pl.col("cost_usd")
     if price is not None:
         cost = (pl.col("prompt_tokens") * price.prompt + pl.col("completion_tokens") * price.completion) / _TOKENS_PER_UNIT
     return frame.with_columns(graded=graded, passed=graded & passed_expression(run.pass_threshold), cost=cost).sort(

@@ -28,6 +28,7 @@ class Returned(msgspec.Struct, frozen=True):
     outcome: Outcome | None
     duration_ms: float
     calls: tuple[CallUsage, ...] | None = None
+    cost_usd: float | None = None
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -47,6 +48,7 @@ class DeadlinePassed(msgspec.Struct, frozen=True):
     seconds: float
     duration_ms: float
     calls: tuple[CallUsage, ...] | None = None
+    cost_usd: float | None = None
 
 
 class Committed(msgspec.Struct, frozen=True):

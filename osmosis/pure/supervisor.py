@@ -212,7 +212,7 @@ def _start(state: State, event: Ready) -> Step:
 def _finish_item(state: State, event: Returned) -> Step:
     if event.outcome is None:
         return _drop(state, event)
-    return _commit(state, event, event.outcome, event.calls)
+    return _commit(state, event, event.outcome, event.calls, event.cost_usd)
 
 
 def _refuse_item(state: State, event: Refused) -> Step:
@@ -221,7 +221,7 @@ def _refuse_item(state: State, event: Refused) -> Step:
 
 def _time_out_item(state: State, event: DeadlinePassed) -> Step:
     outcome = _failure(ErrorCategory.TIMEOUT, f"no result within {event.seconds:g} s of dispatch")
-    after, effects = _commit(state, event, outcome, event.calls)
+    after, effects = _commit(state, event, outcome, event.calls, event.cost_usd)
     return after, [*effects, Cancel((event.rollout_id,), CANCEL_WAIT)] if effects else effects
 
 
@@ -328,6 +328,7 @@ def _commit(
     event: Returned | Refused | DeadlinePassed,
     outcome: Outcome,
     calls: tuple[CallUsage, ...] | None,
+    cost_usd: float | None = None,
 ) -> Step:
     flight = state.in_flight.get(event.rollout_id)
     if flight is None or flight.result is not None:
@@ -343,6 +344,7 @@ def _commit(
         error_type=outcome.error_type,
         error_message=outcome.error_message,
         calls=calls,
+        cost_usd=cost_usd,
     )
     in_flight = {**state.in_flight, event.rollout_id: InFlight(flight.item, result)}
     return _with(state, in_flight=in_flight), [Commit(result)]

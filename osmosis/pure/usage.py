@@ -17,6 +17,8 @@ MAX_COUNT = 2**53 - 1
 _PROMPT_KEYS = ("prompt_tokens", "input_tokens")
 _COMPLETION_KEYS = ("completion_tokens", "output_tokens")
 _TOTAL_KEYS = ("total_tokens",)
+_CACHED_KEYS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+_WRITTEN_KEYS = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 
 
 class CallUsage(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +35,17 @@ class CallUsage(msgspec.Struct, frozen=True, array_like=True):
     def context_tokens(self) -> int:
         """Tokens that the call held in the model's context: prompt plus completion (E18)."""
         return self.prompt_tokens + self.completion_tokens
+
+
+class UsageDetails(msgspec.Struct, frozen=True):
+    """What a provider says about a call's tokens beyond their number. Each may be missing.
+
+    `cached_tokens` and `cache_write_tokens` are parts of the prompt. `stated_cost` is the provider's own price of the call.
+    """
+
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    stated_cost: float | None = None
 
 
 class TrajectoryUsage(msgspec.Struct, frozen=True):
@@ -72,6 +85,24 @@ def read_usage(usage: object) -> CallUsage | None:
     if completion is None:
         completion = max(total - prompt, 0)
     return CallUsage(prompt, completion, total)
+
+
+def read_details(usage: object) -> UsageDetails | None:
+    """Read the details of a provider's `usage` object: OpenAI's names, and Anthropic's and DeepSeek's at its top level.
+
+    None when there are none; a detail that is no count is left out.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    inner = _first(usage, ("prompt_tokens_details", "input_tokens_details"))
+    places = [place for place in (inner, usage) if isinstance(place, Mapping)]
+    cached, written = (
+        next((count for place in places for key in keys if (count := _count(place.get(key))) is not None), None)
+        for keys in (_CACHED_KEYS, _WRITTEN_KEYS)
+    )
+    cost = usage.get("cost")
+    stated = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_COUNT else None
+    return None if cached is written is stated is None else UsageDetails(cached, written, stated)
 
 
 def trajectory_usage(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from osmosis.pure.canonical import pretty_json
 from osmosis.pure.config import EvalConfig, EvaluationConfig, ExperimentConfig, decode_config
 from osmosis.pure.errors import OsmosisError
+from osmosis.pure.model_prices import ModelPrice
 from osmosis.pure.toml_lines import key_lines
 from tests.strategies.data import texts
 
@@ -353,3 +354,25 @@ def test_all_valid_documents_are_walked_to_their_end(text):
     assert {path[0] for path in lines} == parsed.keys()
     assert all(1 <= line <= text.count("\n") + 1 for line in lines.values())
     assert all(first <= second for (_, first), (_, second) in itertools.pairwise(lines.items()))
+
+
+BASE = b"""
+[experiment]
+rollout = "r"
+entrypoint = "main.py"
+model_path = "openai/m"
+dataset = "d"
+[secrets]
+required = []
+"""
+
+
+def test_the_price_of_the_model_can_be_stated():
+    """`[pricing]` is US dollars a million tokens; input and output belong together, and nothing is paid back."""
+    assert decode_config(BASE, "c").price is None
+    stated = decode_config(BASE + b"[pricing]\ninput = 1\noutput = 2.5\ncached_input = 0.1\n", "c").price
+    assert stated == ModelPrice(1.0, 2.5, 0.1)
+    with pytest.raises(OsmosisError) as caught:
+        decode_config(BASE + b"[pricing]\ninput = -1\ncache_writes = 2\n", "c")
+    keys = [problem.key for problem in caught.value.problems]
+    assert sorted(map(str, keys)) == ["pricing.cache_writes", "pricing.input", "pricing.output"]

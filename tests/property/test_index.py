@@ -24,6 +24,7 @@ KEYS = [
     "reward",
     "tokens",
     "max_context_tokens",
+    "cost_usd",
     "duration_ms",
     "error_type",
     "resumed",

@@ -27,10 +27,11 @@ from osmosis.pure.completion import (
     write_completion,
 )
 from osmosis.pure.event_stream import read_event, split_events, write_event
+from osmosis.pure.model_prices import ModelPrice, call_cost
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor as KeyRedactor
 from osmosis.pure.request_policy import UpstreamRequest
-from osmosis.pure.usage import CallUsage
+from osmosis.pure.usage import CallUsage, UsageDetails
 from osmosis.shell.bridge.event_writer import DONE, EventWriter
 from osmosis.shell.bridge.gate import Gate
 from osmosis.shell.bridge.recorder import Recorder
@@ -97,12 +98,14 @@ class Answerer:
         recorder: Recorder | None,
         on_provider_rejected: Callable[[str], None],
         gate: Gate | None,
+        price: ModelPrice | None,
         commit_seconds: float,
         ping_seconds: float,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         self.trickle_after: float | None = None
         self._gate = gate
+        self._price = price
         self._hold_seconds = hold_seconds
         self._endpoint = endpoint
         self._redactor = redactor
@@ -166,7 +169,7 @@ class Answerer:
         if isinstance(outcome, ProviderError):
             self._record_refusal(rollout, request, outcome, body)
             return self._error_answer(outcome)
-        self._count(rollout, outcome.usage)
+        self._count(rollout, outcome.usage, outcome.details)
         if self._recorder is not None:
             self._recorder.record(rollout, request, status=200, body=body, usage=outcome.usage)
         return WholeAnswer(200, write_completion(outcome, request.client_model))
@@ -242,11 +245,12 @@ class Answerer:
         return outcome
 
     def _settle_stream(self, rollout: Rollout, request: UpstreamRequest, passing: _Passing) -> None:
-        self._count(rollout, passing.usage)
+        self._count(rollout, passing.usage, passing.details)
         if self._recorder is not None:
             self._recorder.record(rollout, request, status=200, events=tuple(passing.kept), usage=passing.usage)
 
-    def _count(self, rollout: Rollout, usage: CallUsage | None) -> None:
+    def _count(self, rollout: Rollout, usage: CallUsage | None, details: UsageDetails | None) -> None:
+        rollout.costs.append(call_cost(self._endpoint, self._price, usage, details))
         if usage is not None:
             rollout.usage.append(usage)
 
@@ -278,6 +282,7 @@ class _Passing:
 
     def __init__(self, request: UpstreamRequest, *, keep: bool) -> None:
         self.usage: CallUsage | None = None
+        self.details: UsageDetails | None = None
         self.finished = False
         self.terminal = False
         self.kept: list[bytes] = []
@@ -291,7 +296,8 @@ class _Passing:
             event = read_event(raw)
             if event.failed and event.members is not None:
                 raise CallFailed(embedded_error(event.members))
-            self.usage = event.usage or self.usage
+            if event.usage is not None:
+                self.usage, self.details = event.usage, event.details
             self.finished = self.finished or event.finish_reason
             if self._keep:
                 self.kept.append(raw)

@@ -17,6 +17,7 @@ from osmosis.pure.bridge_route import INVALID_BODY, UNKNOWN_ROLLOUT, Rejection, 
 from osmosis.pure.cassette import Cassette, Missing
 from osmosis.pure.completion import Redactor
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.model_prices import ModelPrice, price_of, total_cost
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.request_policy import InvalidBody, Refusal, UpstreamRequest, shape_request
 from osmosis.pure.retry_policy import BACKOFF_SECONDS
@@ -43,7 +44,7 @@ class Bridge:
     `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
     401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
     finished call. The bridge closes `record` when it stops. `max_in_flight` limits the calls that the provider gets at once;
-    below it the bridge adapts to what the provider takes.
+    below it the bridge adapts to what the provider takes. `price` is the model's where the config states one.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Bridge:
         ping_seconds: float = PING_SECONDS,
         request_limit: int = REQUEST_LIMIT,
         max_in_flight: int | None = None,
+        price: ModelPrice | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         if record is not None and replay is not None:
@@ -84,6 +86,7 @@ class Bridge:
             redactor=redactor,
             recorder=record,
             gate=self._gate,
+            price=price_of(endpoint, price),
             on_provider_rejected=on_provider_rejected,
             commit_seconds=commit_seconds,
             ping_seconds=ping_seconds,
@@ -116,6 +119,11 @@ class Bridge:
     def chat_completions_url(self, rollout_id: str) -> str:
         """The OpenAI base URL for a rollout; its client adds `/chat/completions`."""
         return f"{self._public_url or self._base_url}{rollout_path(rollout_id)}"
+
+    def cost(self, rollout_id: str) -> float | None:
+        """US dollars of the rollout's finished calls; None when one of them is not known, or there is none."""
+        rollout = self._rollouts.get(rollout_id)
+        return None if rollout is None else total_cost(rollout.costs)
 
     def take_usage(self, rollout_id: str) -> tuple[CallUsage, ...] | None:
         """The usage of each finished call, in order of completion; None when no call reported any. Forgets the rollout."""

@@ -33,12 +33,14 @@ class CallFailed(Exception):
 class Rollout:
     """What the bridge knows about one rollout while it runs.
 
-    `digests` counts equal requests, for the cassette's ordinals; `repeats` is what clients may come back for.
+    `costs` are the US dollars of each finished call, None where they are not known. `digests` counts equal requests, for the
+    cassette's ordinals; `repeats` is what clients may come back for.
     """
 
     source_row: int
     run_index: int
     usage: list[CallUsage] = field(default_factory=list)
+    costs: list[float | None] = field(default_factory=list)
     digests: Counter[str] = field(default_factory=Counter)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     repeats: Repeats = field(default_factory=Repeats)

@@ -161,6 +161,8 @@ def _metric_rows(summary: Summary) -> Iterator[tuple[str, str]]:
         yield from planning_rows(uncertainty)
     yield "Errors", _errors(summary.errors)
     yield "Tokens Used", thousands(summary.tokens_used)
+    if summary.cost_usd is not None:
+        yield "Cost", f"${decimal(summary.cost_usd, 4)}"
     if context := summary.context_stats:
         parts = (("mean", context.mean), ("p50", context.p50), ("p95", context.p95), ("max", context.max))
         yield "Max Context", joined(f"{name} {thousands(round(value))}" for name, value in parts)

@@ -237,14 +237,14 @@ class Session:
         try:
             async with asyncio.timeout(self._tools.deadline):
                 response = await self._client.run(self._tools.rollout_request(effect))
-            calls = self._tools.bridge.take_usage(name)
+            cost, calls = self._tools.bridge.cost(name), self._tools.bridge.take_usage(name)
             # What a rollout says about its failure goes to the journal, the index and the screen: without secrets (E8, E9).
             message = response.err_message and self._redacted(response.err_message)
             outcome = classify(msgspec.structs.replace(response, err_message=message))
-            self._post(Returned(utc_now(), name, outcome, elapsed(), calls))
+            self._post(Returned(utc_now(), name, outcome, elapsed(), calls, cost))
         except TimeoutError:
-            calls = self._tools.bridge.take_usage(name)
-            self._post(DeadlinePassed(utc_now(), name, self._tools.deadline, elapsed(), calls))
+            cost, calls = self._tools.bridge.cost(name), self._tools.bridge.take_usage(name)
+            self._post(DeadlinePassed(utc_now(), name, self._tools.deadline, elapsed(), calls, cost))
         except AdmissionRefused as refusal:
             self._post(Refused(utc_now(), name, shortened(self._redacted(str(refusal))), elapsed()))
         except ServerUnreachable as trouble:
