@@ -63,12 +63,35 @@ def copy_tree(
         target.mkdir(parents=True, exist_ok=True)
         destination = os.open(target, _DIRECTORY)
         try:
-            _Copier(limits, baseline or {}, report).copy(origin, destination, "")
+            _Copier(limits, baseline or {}, report, keep_mode=False).copy(origin, destination)
         finally:
             os.close(destination)
     finally:
         os.close(origin)
     return report
+
+
+def copy_between(
+    origin: int, destination: int, *, limits: TransferLimits = _DEFAULT_LIMITS, keep_mode: bool = False
+) -> CopyReport:
+    """Like `copy_tree`, between the descriptors of two directories. With `keep_mode` files stay executable."""
+    report = CopyReport()
+    _Copier(limits, {}, report, keep_mode=keep_mode).copy(origin, destination)
+    return report
+
+
+def copy_file(origin: int, name: str, destination: int, target: str, *, limit: int, keep_mode: bool = False) -> str | None:
+    """Copy one entry of a directory to a name in another; the reason if it is no regular file of at most `limit` bytes.
+
+    Raises OSError for an entry that is not there or cannot be opened.
+    """
+    with _opened(origin, name) as (descriptor, facts):
+        if descriptor is None:
+            return "it is not a regular file"
+        if facts.st_size > limit:
+            return f"it is larger than {limit} bytes"
+        _write(destination, target, descriptor, facts.st_size, _mode(facts, keep_mode))
+    return None
 
 
 def stamps(source: Path, *, limits: TransferLimits = _DEFAULT_LIMITS) -> dict[str, Stamp]:
@@ -79,7 +102,7 @@ def stamps(source: Path, *, limits: TransferLimits = _DEFAULT_LIMITS) -> dict[st
     except OSError:
         return found
     try:
-        for path, facts, _ in _walk(origin, "", limits, CopyReport()):
+        for path, facts, _ in _walk(origin, limits, CopyReport()):
             found[path] = _stamp(facts)
     finally:
         os.close(origin)
@@ -112,19 +135,20 @@ def regular_files(root: Path, limits: TransferLimits = _DEFAULT_LIMITS) -> tuple
     except OSError:
         return [], []
     try:
-        return sorted(path for path, _, _ in _walk(origin, "", limits, report)), report.skipped
+        return sorted(path for path, _, _ in _walk(origin, limits, report)), report.skipped
     finally:
         os.close(origin)
 
 
 class _Copier:
-    def __init__(self, limits: TransferLimits, baseline: Mapping[str, Stamp], report: CopyReport) -> None:
+    def __init__(self, limits: TransferLimits, baseline: Mapping[str, Stamp], report: CopyReport, *, keep_mode: bool) -> None:
         self._limits = limits
         self._baseline = baseline
         self._report = report
+        self._keep_mode = keep_mode
 
-    def copy(self, origin: int, destination: int, prefix: str) -> None:
-        for path, facts, directory in _walk(origin, prefix, self._limits, self._report):
+    def copy(self, origin: int, destination: int) -> None:
+        for path, facts, directory in _walk(origin, self._limits, self._report):
             if self._baseline.get(path) == _stamp(facts):
                 continue
             *parents, name = path.split("/")
@@ -137,16 +161,14 @@ class _Copier:
                 if descriptor is None or now.st_size > facts.st_size:
                     self._report.skipped.append(Skipped(path, "it changed while it was copied"))
                     continue
-                _write(place, name, descriptor, now.st_size)
+                _write(place, name, descriptor, now.st_size, _mode(now, self._keep_mode))
             self._report.copied.append(path)
 
 
-def _walk(
-    directory: int, prefix: str, limits: TransferLimits, report: CopyReport, done: Transferred | None = None
-) -> Iterator[tuple[str, os.stat_result, int]]:
+def _walk(directory: int, limits: TransferLimits, report: CopyReport) -> Iterator[tuple[str, os.stat_result, int]]:
     """Yield (relative path, facts, descriptor of its directory) of each regular file that may cross."""
-    used = done or Transferred()
-    pending: list[tuple[int, str, list[str]]] = [(os.dup(directory), prefix, sorted(os.listdir(directory)))]
+    used = Transferred()
+    pending: list[tuple[int, str, list[str]]] = [(os.dup(directory), "", sorted(os.listdir(directory)))]
     try:
         while pending:
             parent, above, names = pending[-1]
@@ -250,11 +272,16 @@ def _directory(parent: int, name: str) -> int:
     return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
-def _write(directory: int, name: str, source: int, size: int) -> None:
+def _mode(facts: os.stat_result, keep: bool) -> int:
+    return 0o755 if keep and facts.st_mode & 0o111 else 0o644
+
+
+def _write(directory: int, name: str, source: int, size: int, mode: int) -> None:
     """Write a file whole or not at all. No more than `size` bytes are taken, however the source grows."""
     _unlink(directory, _UNFINISHED)
-    descriptor = os.open(_UNFINISHED, _NEW_FILE, 0o644, dir_fd=directory)
+    descriptor = os.open(_UNFINISHED, _NEW_FILE, 0o600, dir_fd=directory)
     try:
+        os.fchmod(descriptor, mode)
         for chunk in _chunks(source, size):
             view = memoryview(chunk)
             while view:
