@@ -31,7 +31,7 @@ from osmosis.pure.stored_run import (
     samples_frame,
 )
 
-NO_PRICE = "no price is known for these models"
+NO_PRICE = "the cost is not known on both sides"
 NO_USAGE = "no paired row reports it in both runs"
 QUANTITIES = ("pass_rate", "reward", "tokens", "duration_ms", "cost")
 """What is compared, a column of row means each."""

@@ -58,7 +58,9 @@ def _log_share(x: float, y: float) -> float:
 
 def _power_ratio(exponent: float, numerator: float, denominator: float) -> float:
     """exponent * ln(numerator / denominator), accurate near 1."""
-    return exponent * log1p((numerator - denominator) / denominator)
+    near = 0.5 * denominator < numerator < 2.0 * denominator
+    ratio = log1p((numerator - denominator) / denominator) if near else log(numerator) - log(denominator)
+    return exponent * ratio
 
 
 def _log_gamma_step(large: float, small: float) -> float:

@@ -120,9 +120,9 @@ def summarize(
 
 def _total_cost(samples: pl.DataFrame) -> float | None:
     """US dollars of the run; None when nothing has a price, or something that used tokens has none."""
-    unknown = samples.lazy().filter(pl.col("tokens").is_not_null() & pl.col("cost_usd").is_null()).collect()
+    unknown = (samples["tokens"].is_not_null() & samples["cost_usd"].is_null()).any()
     known = samples["cost_usd"].drop_nulls()
-    return None if known.is_empty() or len(unknown) else round(float_sum(known), 9)
+    return None if known.is_empty() or unknown else round(float_sum(known), 9)
 
 
 def _reward_statistics(rewards: pl.Series) -> RewardStatistics | None:

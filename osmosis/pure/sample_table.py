@@ -6,8 +6,7 @@ Hostile text stays text. In CSV a cell of text that a spreadsheet would take for
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +30,7 @@ COLUMNS = (
     "prompt_tokens",
     "completion_tokens",
     "max_context_tokens",
+    "cost_usd",
     "duration_ms",
     "error_type",
     "error_origin",
@@ -41,6 +41,7 @@ COLUMNS = (
 )
 """The columns of the table, in order."""
 
+_NEEDS_QUOTES = re.compile('[",\r\n]|^ | $')
 _FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
@@ -51,7 +52,9 @@ def sample_table(run: StoredRun) -> pl.DataFrame:
     """
     texts = run.dataset_rows or ()
     schema = {"row_index": pl.Int64, "prompt": pl.String, "label": pl.String}
-    rows = pl.DataFrame([(row.row_index, row.prompt, row.label) for row in texts], schema=schema, orient="row")
+    # A polars string is UTF-8, which has no lone surrogates.
+    lines = [(row.row_index, well_formed(row.prompt), well_formed(row.label) if row.label else row.label) for row in texts]
+    rows = pl.DataFrame(lines, schema=schema, orient="row")
     samples = samples_frame(run)
     origins = [
         error_origin(error_type).value if status == Status.FAILED else None
@@ -63,20 +66,26 @@ def sample_table(run: StoredRun) -> pl.DataFrame:
 
 def encode_csv(table: pl.DataFrame) -> bytes:
     r"""`table` as CSV (RFC 4180, but with `\n`): a header, booleans as `true` and `false`, null as an empty cell."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([_csv_cell(value) for value in row] for row in table.iter_rows())
-    return well_formed(text.getvalue()).encode()
+    lines = [table.columns, *([_csv_cell(value) for value in row] for row in table.iter_rows())]
+    return well_formed("".join(",".join(line) + "\n" for line in lines)).encode()
 
 
-def _csv_cell(value: Any) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        plain = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        return f"'{plain}" if plain.startswith(_FORMULA_BEGINNINGS) else plain
-    return value
+def _csv_cell(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _csv_text(value.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+        case _:
+            return repr(value)
+
+
+def _csv_text(text: str) -> str:
+    plain = f"'{text}" if text.startswith(_FORMULA_BEGINNINGS) else text
+    # The csv module leaves a lone carriage return unquoted, and its own reader then sees two lines.
+    return f'"{plain.replace(chr(34), chr(34) * 2)}"' if _NEEDS_QUOTES.search(plain) else plain
 
 
 def encode_jsonl(table: pl.DataFrame) -> Iterator[bytes]:

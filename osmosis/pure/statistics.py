@@ -127,12 +127,11 @@ def clustered_standard_error(values: pl.Series, clusters: pl.Series, *, correcte
 
 def _cluster_totals(values: pl.Series, clusters: pl.Series) -> pl.DataFrame:
     """Exact sums and counts of values below 1 by cluster; columns units, count, sum."""
-    frame = pl.DataFrame({"value": values, "cluster": clusters})
-    largest = int(frame.lazy().group_by("cluster").len().select(pl.col("len").max()).collect().item())
-    unit = fixed_point(0.5, largest)
-    totals = frame.lazy().with_columns(units=unit.encode("value")).group_by("cluster")
-    collected = totals.agg(units=pl.col("units").sum(), count=pl.len().cast(pl.Int64)).sort("cluster").collect()
-    return collected.with_columns(sum=unit.shares(collected["units"]))
+    counts = clusters.value_counts(name="count")
+    unit = fixed_point(0.5, int(counts["count"].max() or 1))  # type: ignore[arg-type]
+    frame = pl.DataFrame({"value": values, "cluster": clusters}).select("cluster", units=unit.encode("value"))
+    totals = frame.group_by("cluster").agg(pl.col("units").sum(), count=pl.len().cast(pl.Int64))
+    return totals.with_columns(sum=unit.shares(totals["units"]))
 
 
 def _clustered(totals: pl.DataFrame, *, corrected: bool) -> tuple[float, float]:

@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from osmosis.pure.canonical import well_formed
 from osmosis.pure.dataset import Row
 from osmosis.pure.dataset_rows import DatasetRow
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.index import IndexRow
-from osmosis.pure.index_frame import INDEX_SCHEMA, index_frame, passed_expression
+from osmosis.pure.index_frame import index_frame, passed_expression
 from osmosis.pure.journal import Result, WorkItem
 from osmosis.pure.plan import Manifest
 from osmosis.pure.price import Price
@@ -91,10 +92,13 @@ def samples_frame(run: StoredRun, price: Price | None = None) -> pl.DataFrame:
 
 def _further(run: StoredRun, row: IndexRow) -> dict[str, Any]:
     result = run.results.get(WorkItem(row.row_index, row.run_index))
-    calls = result.calls if result and result.rollout_id == row.rollout_id else None
+    if result is not None and result.rollout_id != row.rollout_id:
+        result = None
+    calls = result.calls if result else None
+    message = result.error_message if result else None
     return {
         "source_row_index": run.source_rows[row.row_index] if row.row_index < len(run.source_rows) else None,
-        "error_message": result.error_message if result and result.rollout_id == row.rollout_id else None,
+        "error_message": None if message is None else well_formed(message),
         "prompt_tokens": None if calls is None else sum(call.prompt_tokens for call in calls),
         "completion_tokens": None if calls is None else sum(call.completion_tokens for call in calls),
     }
@@ -162,6 +166,3 @@ def row_keys(run: StoredRun, *, by_content: bool) -> dict[int, str]:
         seen[content] = seen.get(content, 0) + 1
         keys[row.row_index] = repr((*content, seen[content]))
     return keys
-
-
-SAMPLE_COLUMNS = tuple(INDEX_SCHEMA) + tuple(_FURTHER) + ("graded", "passed", "cost")

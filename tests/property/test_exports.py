@@ -1,0 +1,146 @@
+"""Exports hold whatever a model wrote: well-formed XML, CSV that runs nothing, annotations that command nothing (issue 8)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmosis.pure.github_report import ANNOTATION_LIMIT, step_summary, workflow_annotations, workflow_command
+from osmosis.pure.journal import Status
+from osmosis.pure.junit_report import encode_junit
+from osmosis.pure.metrics import summarize
+from osmosis.pure.presentation import one_line
+from osmosis.pure.sample_table import COLUMNS, encode_csv, encode_jsonl, sample_table
+from osmosis.pure.stored_run import samples_frame
+from tests.strategies.comparisons import hostile_text, stored_run, tables
+
+ANNOTATION = re.compile(r"^::(error|warning|notice) title=[^:,\r\n]*::[^\r\n]*$")
+
+
+def parsed(document):
+    """The document as a parser of somebody else sees it."""
+    return ET.fromstring(document)  # noqa: S314 - our own document
+
+
+@st.composite
+def runs(draw):
+    """Runs whose every text is hostile."""
+    cells = draw(tables)
+    size = len(cells)
+    return stored_run(
+        draw(hostile_text),
+        cells,
+        prompts=draw(st.lists(hostile_text, min_size=size, max_size=size)),
+        labels=draw(st.lists(hostile_text, min_size=size, max_size=size)),
+        message=draw(hostile_text),
+        planned_runs=4,
+    )
+
+
+@given(runs())
+def test_junit_is_well_formed_and_counts(run):
+    """Any parser reads it; every planned sample is a case; the totals are those of the cases."""
+    document = parsed(encode_junit(run))
+    suite = document.find("testsuite")
+    assert suite is not None
+    cases = suite.findall("testcase")
+    assert len(cases) == run.planned == int(suite.get("tests", ""))
+    for name, element in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(suite.get(name, "")) == sum(case.find(element) is not None for case in cases)
+    threshold = run.pass_threshold
+    passed = sum(row.status is Status.SUCCESS and row.reward is not None and row.reward >= threshold for row in run.index)
+    assert sum(len(case) == 0 for case in cases) == passed
+
+
+@given(hostile_text)
+def test_junit_keeps_what_xml_can_hold(text):
+    """A prompt comes back as it was, but for characters that XML has no way to write."""
+    run = stored_run("run", [[0.0]], prompts=[text], labels=[""])
+    failure = parsed(encode_junit(run)).find(".//failure")
+    assert failure is not None
+    kept = "".join(c if re.match("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", c) else "\ufffd" for c in text)
+    assert failure.text == f"prompt: {kept}\nlabel: "
+
+
+@given(runs())
+def test_csv_reads_back_and_starts_no_formula(run):
+    """A header and a line a sample; no text cell begins like a formula; numbers are as they were."""
+    table = sample_table(run)
+    lines = list(csv.DictReader(io.StringIO(encode_csv(table).decode(), newline="")))
+    assert len(lines) == len(run.index)
+    assert list(table.columns) == list(COLUMNS)
+    texts = ("rollout_id", "status", "error_type", "error_origin", "error_message", "prompt", "label")
+    for line, row in zip(lines, table.iter_rows(named=True), strict=True):
+        assert not any((line[name] or " ")[0] in "=+-@\t\r\uff1d\uff0b\uff0d\uff20" for name in texts)
+        assert (float(line["reward"]) if line["reward"] else None) == row["reward"]
+        assert line["passed"] == ("true" if row["passed"] else "false")
+
+
+@given(runs())
+def test_jsonl_reads_back(run):
+    """Each line is strict JSON with every column, and the values are the table's."""
+    table = sample_table(run)
+    lines = b"".join(encode_jsonl(table)).decode().splitlines(keepends=False) if len(table) else []
+    rows = [json.loads(line) for line in b"".join(encode_jsonl(table)).split(b"\n")[:-1]]
+    assert len(lines) >= len(rows) == len(run.index)
+    for decoded, row in zip(rows, table.iter_rows(named=True), strict=True):
+        assert list(decoded) == list(COLUMNS)
+        assert decoded["reward"] == row["reward"]
+
+
+@given(runs())
+def test_annotations_are_commands_of_ours_alone(run):
+    """Each line is one well-formed command; nothing that came in can begin another; each level stays within the limit."""
+    lines = workflow_annotations(run)
+    for line in lines:
+        assert ANNOTATION.match(line), line
+        assert one_line(line) == line
+    assert sum(line.startswith("::error") for line in lines) <= ANNOTATION_LIMIT
+    assert sum(line.startswith("::warning") for line in lines) <= ANNOTATION_LIMIT
+
+
+@given(hostile_text, hostile_text)
+def test_a_command_decodes_to_what_it_says(title, message):
+    """Decoded as GitHub's runner does, percent signs come back, and line ends were made harmless before."""
+    _, properties, data = workflow_command("error", title, message).split("::", 2)
+    decoded = data.replace("%0D", "\r").replace("%0A", "\n").replace("%25", "%")
+    assert "\n" not in decoded
+    assert decoded.count("%") == message.count("%")
+    assert ":" not in properties.removeprefix("error title=")
+
+
+@given(runs())
+def test_the_summary_is_a_table_of_ours_alone(run):
+    """Every table row has its cells, and foreign text is no Markdown: in `<code>` stand letters, digits and references."""
+    summary = summarize(samples_frame(run), run.pass_threshold, seed="seed", planned=run.planned)
+    text = step_summary(run, summary).decode()
+    assert "\x1b" not in text
+    for foreign in re.findall(r"<code>(.*?)</code>", text):
+        assert not re.search(r"[`*_\[\]<>|@!\\~]", foreign)
+        assert re.fullmatch(r"(?:&#\d+;|[^!-/:-@\[-`{-~])*", foreign), foreign
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert line.count("|") == 4
+
+
+def test_pending_samples_are_skipped_cases():
+    """A partial run's document has a case for what is still to come."""
+    document = parsed(encode_junit(stored_run("run", [[1.0], [0.0]], planned_runs=2)))
+    messages = [skipped.get("message") for skipped in document.iter("skipped")]
+    assert messages == ["pending: the run has no result for this sample"] * 2
+
+
+@pytest.mark.parametrize(("cell", "element"), [("agent_error", "failure"), ("server_crash", "error"), ("free text", "error")])
+def test_failures_are_the_models_and_errors_are_not(cell, element):
+    """CI pages show the model's failures apart from the infrastructure's."""
+    document = parsed(encode_junit(stored_run("run", [[cell]], message="first line\nsecond")))
+    found = document.find(f".//{element}")
+    assert found is not None
+    assert (found.get("type"), found.get("message")) == (cell, "first line")
