@@ -154,7 +154,7 @@ def _named_members(text: str) -> Iterator[Any]:
 def annotation_text(annotation: Any) -> str:
     """An annotation as its author would write it."""
     if isinstance(annotation, str):
-        return annotation
+        return annotation.strip("'\"")
     if annotation is None or annotation is types.NoneType:
         return "None"
     if isinstance(annotation, type) and typing.get_origin(annotation) is None:

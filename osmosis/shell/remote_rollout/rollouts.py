@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from osmosis.pure.reward_signature import check_reward
 from osmosis.shell.remote_rollout.agent_loop import RolloutAgentLoop, RolloutContext, RolloutResult
 from osmosis.shell.remote_rollout.errors import OsmosisValidationError
 from osmosis.shell.remote_rollout.llm_client import OsmosisLLMClient
@@ -121,6 +122,8 @@ def _check_result(result: object) -> None:
     if not isinstance(result, RolloutResult):
         name = type(result).__name__
         raise TypeError(f"run() must return ctx.complete(...) or ctx.error(...), got {name}")
+    if result.reward is not None:
+        check_reward("run", result.reward)
 
 
 async def _report(client: OsmosisLLMClient, result: RolloutResult) -> None:
