@@ -95,7 +95,8 @@ def test_wilson_against_scipy(trials, data):
 @given(values)
 def test_mean_interval_against_scipy(numbers):
     """The t interval of SciPy's one-sample test, and its P value."""
-    assume(statistics.pstdev(numbers) > 1e-3 * max(map(abs, numbers)))
+    # SciPy squares without scaling, and loses very small numbers.
+    assume(statistics.pstdev(numbers) > 1e-3 * max(map(abs, numbers)) > 1e-100)
     estimate = mean_estimate(series(numbers))
     test = stats.ttest_1samp(numbers, 0.0)
     expected = test.confidence_interval(0.95)
