@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
+
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.presentation import neutralise, one_line
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.secret_forms import secret_values
 from osmosis.shell.cli import present
 from osmosis.shell.cli.modes import Mode
-from osmosis.shell.cli.result import Block, OperationResult
+from osmosis.shell.cli.result import Block, CommandResult
 from osmosis.shell.cli.stream import SteadyStream
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Output:
         """Rich text on standard error; the live display shares it."""
         return _rich_text(self.stderr)
 
-    def result(self, result: OperationResult) -> None:
+    def result(self, result: CommandResult) -> None:
         """The result, on standard output."""
         match self.mode:
             case Mode.JSON:
@@ -106,6 +108,11 @@ class Output:
                 self._write_lines(self.stderr, present.plain_block(block))
             case Mode.JSON:
                 pass
+
+    def event(self, event: str, at: str, data: msgspec.Struct) -> None:
+        """An event of a run, on standard error; in JSON alone, and only where it was asked for (`--events`)."""
+        if self.mode is Mode.JSON:
+            self._json_line_on_stderr(present.event_document(event, at, data))
 
     def question(self, text: str) -> None:
         """A question, on standard error, with the cursor left behind it."""

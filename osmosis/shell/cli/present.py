@@ -18,7 +18,19 @@ from osmosis import __version__
 from osmosis.pure.canonical import well_formed
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.presentation import neutralise, one_line, shell_line
-from osmosis.shell.cli.result import Block, Commands, Grid, OperationResult, Quote, Section, Table
+from osmosis.shell.cli.result import (
+    Block,
+    CommandResult,
+    Commands,
+    DetailResult,
+    Grid,
+    ListResult,
+    OperationResult,
+    Quote,
+    Script,
+    Section,
+    Table,
+)
 
 Redact = Callable[[str], str]
 
@@ -27,16 +39,34 @@ PROBLEM_LIMIT = 50
 """Problems shown to a person; JSON carries them all."""
 
 
-def result_document(result: OperationResult) -> dict[str, Any]:
-    """The JSON envelope of an operation."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "status": result.status,
-        "operation": result.operation,
-        "resource": msgspec.to_builtins(result.resource),
-        "message": result.message,
-        "next_steps_structured": [msgspec.to_builtins(step) for step in result.next_steps],
-    }
+def result_document(result: CommandResult) -> dict[str, Any]:
+    """The JSON envelope of a result."""
+    match result:
+        case OperationResult():
+            return {
+                "schema_version": SCHEMA_VERSION,
+                "status": result.status,
+                "operation": result.operation,
+                "resource": msgspec.to_builtins(result.resource),
+                "message": result.message,
+                "next_steps_structured": [msgspec.to_builtins(step) for step in result.next_steps],
+            }
+        case DetailResult():
+            return {"schema_version": SCHEMA_VERSION, "data": msgspec.to_builtins(result.data)}
+        case ListResult():
+            return {
+                "schema_version": SCHEMA_VERSION,
+                "items": msgspec.to_builtins(result.items),
+                "total_count": result.total_count,
+                "has_more": result.has_more,
+                "next_offset": result.next_offset,
+                **(msgspec.to_builtins(result.extra) if result.extra is not None else {}),
+            }
+
+
+def event_document(event: str, at: str, data: msgspec.Struct) -> dict[str, Any]:
+    """The JSON object of an event of a run (`eval run --json --events`). `at` is ISO 8601 UTC."""
+    return {"schema_version": SCHEMA_VERSION, "event": event, "at": at, "data": msgspec.to_builtins(data)}
 
 
 def warning_document(code: str, message: str) -> dict[str, Any]:
@@ -86,18 +116,19 @@ def _scrubbed_json(value: Any, redact: Redact) -> Any:
             return well_formed(redact(str(value)))
 
 
-def scrubbed(result: OperationResult, redact: Redact) -> OperationResult:
+def scrubbed(result: CommandResult, redact: Redact) -> CommandResult:
     """`result` with everything that people read redacted and harmless to a terminal."""
     steps = tuple(
         msgspec.structs.replace(step, label=one_line(redact(step.label)), argv=tuple(map(redact, step.argv)))
         for step in result.next_steps
     )
-    return msgspec.structs.replace(
-        result,
-        message=neutralise(redact(result.message)),
-        blocks=tuple(scrubbed_block(block, redact) for block in result.blocks),
-        next_steps=steps,
-    )
+    message = neutralise(redact(result.message))
+    if isinstance(result, ListResult):
+        rows = tuple(tuple(one_line(redact(cell)) for cell in row) for row in result.rows)
+        lines = tuple(one_line(redact(line)) for line in result.lines)
+        return msgspec.structs.replace(result, message=message, rows=rows, lines=lines, next_steps=steps)
+    blocks = tuple(scrubbed_block(block, redact) for block in result.blocks)
+    return msgspec.structs.replace(result, message=message, blocks=blocks, next_steps=steps)
 
 
 def scrubbed_block(block: Block, redact: Redact) -> Block:
@@ -113,14 +144,25 @@ def scrubbed_block(block: Block, redact: Redact) -> Block:
             return Grid(title, header, tuple(tuple(one_line(redact(cell)) for cell in row) for row in rows))
         case Commands(lines):
             return Commands(tuple(one_line(redact(line)) for line in lines))
+        case Script(text):
+            return Script(redact(text))
 
 
-def plain_result(result: OperationResult) -> Iterator[str]:
-    """A scrubbed result as plain lines: message, `Label: value` lines, sections, next steps as `label: command`."""
-    yield from result.message.splitlines()
+def plain_result(result: CommandResult) -> Iterator[str]:
+    """A scrubbed result as plain lines: message, `Label: value` lines, sections, next steps as `label: command`.
+
+    Of a list its rows alone, a line each, cells between tabs, without a header.
+    """
+    if isinstance(result, ListResult):
+        yield from ("\t".join(row) for row in result.rows)
+        return
+    if isinstance(result, OperationResult):
+        yield from result.message.splitlines()
     # Tables first, whatever their place in rich output: a long list must not push the numbers out of sight.
     for block in sorted(result.blocks, key=lambda block: not isinstance(block, Table)):
         yield from plain_block(block)
+    if isinstance(result, DetailResult):
+        yield from result.message.splitlines()
     for step in result.next_steps:
         yield f"{step.label}: {shell_line(step.argv)}"
 
@@ -141,6 +183,8 @@ def plain_block(block: Block) -> Iterator[str]:
             yield from ("\t".join(cells) for cells in (header, *rows))
         case Commands(lines):
             yield from lines
+        case Script(text):
+            yield from text.splitlines()
 
 
 def error_lines(error: OsmosisError, redact: Redact) -> list[str]:

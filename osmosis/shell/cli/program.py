@@ -21,7 +21,7 @@ from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.exit_codes import ExitCode
 from osmosis.shell.cli.modes import Mode, UsageError, conflicting_modes, take_mode
 from osmosis.shell.cli.output import Output
-from osmosis.shell.cli.result import OperationResult
+from osmosis.shell.cli.result import CommandResult
 from osmosis.shell.cli.usage import ROOT, command_path, usage_error
 
 DEBUG_VARIABLE = "OSMOSIS_DEBUG"
@@ -51,7 +51,7 @@ def run_program(arguments: list[str], build: Callable[[Mode], App] = build_app) 
     return _present(result, output) if result is not None else ExitCode.SUCCESS
 
 
-def _run_command(app: App, words: list[str], output: Output, entered: Callable[[str], None]) -> OperationResult | None:
+def _run_command(app: App, words: list[str], output: Output, entered: Callable[[str], None]) -> CommandResult | None:
     """Parse and run one command. None if it was a request for help, which is written already.
 
     `entered` learns the path of the command as soon as it is known, for the error envelope.
@@ -68,7 +68,7 @@ def _run_command(app: App, words: list[str], output: Output, entered: Callable[[
         output.stdout.flush()
         return None
     result = function(*bound.args, **bound.kwargs, **_injected(injected, output))
-    if not isinstance(result, OperationResult):
+    if not isinstance(result, CommandResult):
         raise TypeError("the command returned no result")
     return result
 
@@ -81,7 +81,7 @@ def _help_console(output: Output) -> Any:
     return output.rich_out.console
 
 
-def _present(result: OperationResult, output: Output) -> int:
+def _present(result: CommandResult, output: Output) -> int:
     output.result(result)
     fault = output.stdout.fault
     if fault is not None and fault.errno != errno.EPIPE:

@@ -1,7 +1,8 @@
 """What a command returns: one record that `present` renders as rich text, plain text or JSON.
 
-A command builds the record and prints nothing. `resource` is for programs, `blocks` are for people; `message` and
-`next_steps` are for both.
+A command builds the record and prints nothing. There are three kinds, one for each envelope of the contract (`cli.md` section
+1): an operation did something, a detail shows one thing, a list shows many. `resource`, `data` and `items` are for programs;
+`blocks`, `columns` and `rows` for people.
 """
 
 from __future__ import annotations
@@ -47,7 +48,13 @@ class Commands(msgspec.Struct, frozen=True, tag=True):
     lines: tuple[str, ...]
 
 
-Block = Table | Section | Quote | Grid | Commands
+class Script(msgspec.Struct, frozen=True, tag=True):
+    """Text of ours that another program runs, such as a completion script: written as it is, to the byte."""
+
+    text: str
+
+
+Block = Table | Section | Quote | Grid | Commands | Script
 
 
 class OperationResult(msgspec.Struct, frozen=True):
@@ -60,3 +67,47 @@ class OperationResult(msgspec.Struct, frozen=True):
     exit_code: ExitCode = ExitCode.SUCCESS
     blocks: tuple[Block, ...] = ()
     next_steps: tuple[NextStep, ...] = ()
+
+
+class DetailResult(msgspec.Struct, frozen=True):
+    """One thing, looked at (contract, "detail"). `message` is a last sentence for people; it is not in JSON."""
+
+    operation: str
+    data: msgspec.Struct
+    blocks: tuple[Block, ...] = ()
+    message: str = ""
+    next_steps: tuple[NextStep, ...] = ()
+    exit_code: ExitCode = ExitCode.SUCCESS
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a list. Where a terminal is too narrow for all, those of the lowest `weight` are left out first."""
+
+    title: str
+    weight: int = 0
+
+
+class ListResult(msgspec.Struct, frozen=True):
+    """One page of a list (contract, "list").
+
+    `items` are for programs, `rows` for people, cell by cell under `columns`; both have the same length. With `lines` rich
+    output shows those instead of a table. `extra` adds keys to the envelope. `message` is a last sentence for people in rich
+    output; plain output is the rows alone.
+    """
+
+    operation: str
+    title: str
+    items: tuple[msgspec.Struct, ...]
+    total_count: int
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    has_more: bool = False
+    next_offset: int | None = None
+    extra: msgspec.Struct | None = None
+    lines: tuple[str, ...] = ()
+    message: str = ""
+    next_steps: tuple[NextStep, ...] = ()
+    exit_code: ExitCode = ExitCode.SUCCESS
+
+
+CommandResult = OperationResult | DetailResult | ListResult

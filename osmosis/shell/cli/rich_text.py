@@ -10,26 +10,64 @@ from collections.abc import Iterable, Iterator
 from typing import IO, cast
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from osmosis.pure.presentation import shell_line
-from osmosis.shell.cli.result import Block, Commands, Grid, OperationResult, Quote, Section, Table
+from osmosis.shell.cli.result import (
+    Block,
+    Column,
+    CommandResult,
+    Commands,
+    Grid,
+    ListResult,
+    Quote,
+    Script,
+    Section,
+    Table,
+)
 from osmosis.shell.cli.stream import SteadyStream
 
+_CELL_MARGIN = 3
+"""Columns that a cell takes besides its text: a blank on either side and a rule."""
 
-def renderables_of_result(result: OperationResult) -> Iterator[RenderableType]:
-    """A scrubbed result: the tables and sections, then the message, then the next steps, where eyes are at the end."""
-    for block in result.blocks:
-        yield from renderables_of_block(block)
-    yield _prose(result.message, style="bold")
+
+def renderables_of_result(result: CommandResult, width: int) -> Iterator[RenderableType]:
+    """A scrubbed result for a terminal of `width` columns: the tables and sections, then the message, then the next steps,
+    where eyes are at the end."""
+    if isinstance(result, ListResult):
+        yield from _list(result, width)
+    else:
+        for block in result.blocks:
+            yield from renderables_of_block(block)
+    if result.message:
+        yield _prose(result.message, style="bold")
     if result.next_steps:
         yield Text("\nNext steps", style="bold")
     for step in result.next_steps:
         yield Text(f"  {step.label}:", style="dim")
         yield Text.assemble("    ", (shell_line(step.argv), "cyan"))
+
+
+def _list(result: ListResult, width: int) -> Iterator[RenderableType]:
+    if result.lines:
+        yield from map(_prose, result.lines)
+    elif result.rows:
+        shown = fitting_columns(result.columns, result.rows, width)
+        header = tuple(result.columns[number].title for number in shown)
+        yield _grid(result.title, header, tuple(tuple(row[number] for number in shown) for row in result.rows))
+
+
+def fitting_columns(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...], width: int) -> tuple[int, ...]:
+    """The numbers of the columns that fit into `width` unwrapped, in order; the heaviest one always stays."""
+    needs = [max(map(cell_len, (column.title, *cells))) for column, *cells in zip(columns, *rows, strict=True)]
+    shown = sorted(range(len(columns)), key=lambda number: (-columns[number].weight, number))
+    while len(shown) > 1 and 1 + sum(needs[number] + _CELL_MARGIN for number in shown) > width:
+        shown.pop()
+    return tuple(sorted(shown))
 
 
 def renderables_of_block(block: Block) -> Iterator[RenderableType]:
@@ -54,6 +92,8 @@ def renderables_of_block(block: Block) -> Iterator[RenderableType]:
             yield _grid(title, header, rows)
         case Commands(lines):
             yield from map(Text, lines)
+        case Script(text):
+            yield from map(Text, text.splitlines())
 
 
 def _grid(title: str, header: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> RichTable:
@@ -74,9 +114,9 @@ class RichText:
         """`width` in columns; by default the terminal's, or 80 where there is none."""
         self.console = Console(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, width=width)
 
-    def result(self, result: OperationResult) -> None:
+    def result(self, result: CommandResult) -> None:
         """Write a scrubbed result."""
-        self._write(renderables_of_result(result))
+        self._write(renderables_of_result(result, self.console.width))
 
     def block(self, block: Block) -> None:
         """Write a scrubbed block."""
