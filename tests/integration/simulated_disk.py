@@ -75,7 +75,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
     "moment": (Kind.CRASH_BEFORE, Kind.POWER_BEFORE),
     "write": tuple(Kind),
 } | dict.fromkeys(
-    ("open", "sync", "truncate", "rename", "mkdir", "remove", "remove_tree", "sync_directory"),
+    ("open", "sync", "sync_file", "truncate", "rename", "mkdir", "remove", "remove_tree", "sync_directory"),
     tuple(kind for kind in Kind if kind is not Kind.CRASH_HALF),
 )
 """Which faults each primitive can suffer."""
@@ -116,6 +116,10 @@ class Platter:
         found = os.fstat(descriptor)
         self._contents[found.st_ino] = os.pread(descriptor, found.st_size, 0)
 
+    def sync_file(self, path: Path) -> None:
+        """A file that somebody else wrote was synced."""
+        self._contents[path.stat().st_ino] = path.read_bytes()
+
     def sync_names(self, directory: Path) -> None:
         """A directory was synced."""
         names = {}
@@ -124,6 +128,10 @@ class Platter:
                 found = entry.stat(follow_symlinks=False)
                 names[entry.name] = (found.st_ino, stat.S_ISDIR(found.st_mode))
         self._names[directory.stat().st_ino] = names
+
+    def content(self, path: Path) -> bytes | None:
+        """What survives of one file."""
+        return self._surviving(self._root.stat().st_ino).get(str(path.relative_to(self._root)))
 
     def lose_power(self) -> None:
         """Rewrite the directory to what survives."""
@@ -219,6 +227,10 @@ class SimulatedDisk(FileLayer):
     def sync(self, descriptor: int, *, step: str) -> None:
         """See `FileLayer`. Nothing is really synced: the platter is what counts."""
         self._perform(step, "sync", lambda: self._platter.sync_content(descriptor))
+
+    def sync_file(self, path: Path, *, step: str) -> None:
+        """See `FileLayer`."""
+        self._perform(step, "sync_file", lambda: self._platter.sync_file(path))
 
     def truncate(self, descriptor: int, length: int, *, step: str) -> None:
         """See `FileLayer`."""

@@ -94,6 +94,7 @@ async def test_the_cost_of_an_item_does_not_grow(tmp_path: Path) -> None:
         disk,
         directory.journal,
         JournalReading(RunHistory(3000)),
+        evidence=directory.trial,
         on_committed=lambda _: committed.put_nowait(None),
         on_failed=lambda error: pytest.fail(str(error)),
     )

@@ -9,10 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 _PRIVATE: Final = 0o600
+_NOT_OURS: Final = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP})
 _STEM: Final = 40
 """How many characters of a file's name its unfinished version keeps: names may be 255 bytes long."""
 
@@ -92,6 +95,32 @@ class FileLayer:
         """Rename, durably, replacing `target` if it is a file."""
         source.replace(target)
         self.sync_directory(target.parent, step=step)
+
+    def sync_tree(self, path: Path, *, step: str) -> None:
+        """Make durable what somebody else wrote below the directory `path`, names and regular files; links are not followed.
+
+        Files that go away meanwhile, or that we may not read, are left out.
+        """
+        for directory, _, names in os.walk(path, topdown=False):
+            for name in names:
+                self.sync_file(Path(directory, name), step=step)
+            with suppress(FileNotFoundError):
+                self.sync_directory(Path(directory), step=step)
+
+    def sync_file(self, path: Path, *, step: str) -> None:
+        """Make a regular file that somebody else wrote durable; anything else is left alone."""
+        try:
+            # A pipe that somebody left there must not make us wait for a writer.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in _NOT_OURS:
+                return
+            raise
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def sync_directory(self, path: Path, *, step: str) -> None:
         """Make the names in `path` durable. File systems that cannot sync a directory do not need it."""

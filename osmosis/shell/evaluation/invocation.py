@@ -22,7 +22,6 @@ from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
 from osmosis.pure.dataset_rows import encode_dataset_rows
-from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import InvocationStarted
 from osmosis.pure.plan import Manifest, new_manifest
 from osmosis.pure.projections import running_summary
@@ -43,6 +42,7 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
 from osmosis.shell.evaluation.preparation import Preparation
 from osmosis.shell.evaluation.projection import Projector
+from osmosis.shell.evaluation.public_route import RouteRequest, open_route
 from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.session import Session, Tools
@@ -169,6 +169,7 @@ class Invocation:
             server = await RolloutProcess.start(launch, log, self._files)
             stack.push_async_callback(server.stop, 0.0)
             self._welcome(server)
+            route = await open_route(stack, self._route_request(bridge, server), self._view, self._files, self._tunnel_lost)
             tools = Tools(
                 bridge=bridge,
                 projector=projector,
@@ -177,6 +178,7 @@ class Invocation:
                 start_server=lambda: RolloutProcess.start(launch, log, self._files),
                 rollout_request=lambda dispatch: self._rollout_request(bridge, dispatch),
                 write_metrics=lambda tally: projector.write_running(manifest, history, tally),
+                most_in_flight=route.most_in_flight,
                 deadline=item_deadline(
                     self._config.evaluation.agent_workflow_timeout_s, self._config.evaluation.grader_timeout_s
                 ),
@@ -229,6 +231,8 @@ class Invocation:
             redactor=redactor,
             record=recorder,
             replay=self._preparation.cassette,
+            price=self._config.price,
+            max_in_flight=self._request.max_in_flight,
             on_provider_rejected=self._provider_rejected,
         )
         stack.push_async_callback(bridge.stop, 0.0)
@@ -258,11 +262,21 @@ class Invocation:
                 "ROLLOUT_SDK_VERSION_MISMATCH",
                 f"the rollout's environment has osmosis-ai {server.sdk_version}, this command is {__version__}",
             )
-        if server.health.requires_public_url:
-            raise OsmosisError(
-                f"The rollout's sandbox ({server.health.environment or 'remote'}) cannot reach this machine's loopback.",
-                hint="This version serves the model on loopback only; run the rollout with a LocalBackend.",
-            )
+
+    def _route_request(self, bridge: Bridge, server: RolloutProcess) -> RouteRequest:
+        sandbox = (server.health.environment or "remote").strip() or "remote"
+        return RouteRequest(
+            bridge=bridge,
+            token=self._token,
+            directory=self._directory,
+            tunnel=self._request.tunnel,
+            advertise_url=self._request.advertise_url,
+            sandbox=sandbox if server.health.requires_public_url else None,
+        )
+
+    def _tunnel_lost(self, reason: str) -> None:
+        if self._session is not None:
+            self._session.tunnel_lost(reason)
 
     def _rollout_request(self, bridge: Bridge, dispatch: Dispatch) -> InitRequest:
         row = self._preparation.dataset.rows[dispatch.item.row_index]
@@ -283,7 +297,12 @@ class Invocation:
         self, *, on_committed: Callable[[tuple[str, ...]], None], on_failed: Callable[[OSError], None]
     ) -> JournalWriter:
         self._journal = JournalWriter(
-            self._files, self._directory.journal, self._reading, on_committed=on_committed, on_failed=on_failed
+            self._files,
+            self._directory.journal,
+            self._reading,
+            evidence=self._directory.trial,
+            on_committed=on_committed,
+            on_failed=on_failed,
         )
         return self._journal
 

@@ -7,7 +7,7 @@ waits for the disk; one thread of its own writes, in order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -62,6 +62,7 @@ def settle_journal(files: FileLayer, path: Path, reading: JournalReading) -> Non
 class JournalWriter:
     """Appends records after what a `JournalReading` found. `size` is how many bytes are durable.
 
+    `evidence` names the directory of a rollout's own files, which a result stands on: they are made durable before it.
     `on_committed` is called on the event loop with the rollout ids of each group that became durable; `on_failed` once, with
     the reason, when the disk refuses. After that nothing more is written.
     """
@@ -72,6 +73,7 @@ class JournalWriter:
         path: Path,
         reading: JournalReading,
         *,
+        evidence: Callable[[str], Path],
         on_committed: Callable[[tuple[str, ...]], None],
         on_failed: Callable[[OSError], None],
     ) -> None:
@@ -79,6 +81,7 @@ class JournalWriter:
         self._sequence = reading.records
         self.size = reading.size
         self._written = reading.size
+        self._evidence = evidence
         self._on_committed = on_committed
         self._on_failed = on_failed
         self._pending: list[Record] = []
@@ -133,6 +136,7 @@ class JournalWriter:
         return True
 
     def _write(self, group: list[Record], *, sync: bool) -> None:
+        self._sync_evidence(record.rollout_id for record in group if isinstance(record, Result))
         encoded = [encode_record(record, number) for number, record in enumerate(group, self._sequence + 1)]
         data = b"".join(encoded)
         self._files.write(self._descriptor, data, step="journal.write")
@@ -140,6 +144,13 @@ class JournalWriter:
         self._written += len(data)
         if sync:
             self._sync()
+
+    def _sync_evidence(self, rollout_ids: Iterable[str]) -> None:
+        present = [directory for name in rollout_ids if (directory := self._evidence(name)).is_dir()]
+        for directory in present:
+            self._files.sync_tree(directory, step="trial")
+        for parent in {directory.parent for directory in present}:
+            self._files.sync_directory(parent, step="trials")
 
     def _sync(self) -> None:
         self._files.sync(self._descriptor, step="journal.sync")
