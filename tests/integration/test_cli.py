@@ -65,7 +65,7 @@ USAGE_ERRORS = [
     (["eval", "run", "c.toml", "--listener-port", "65536"], "eval run", "--listener-port must be <= 65535."),
     (["eval", "run", "c.toml", "--fresh=maybe"], "eval run", '--fresh must be true or false, not "maybe".'),
     (["eval", "run", "c.toml", "--name", "a", "--name", "b"], "eval run", "Option --name was given more than once."),
-    (["eval", "run", "c.toml", "--record", "a", "--replay", "b"], "eval run", "--record and --replay exclude each other."),
+    (["eval", "run", "c.toml", "--record", "a", "--replay", "b"], "eval run", "The cassette options exclude each other."),
     (
         ["eval", "run", "c.toml", "--secrets-file", "--yes"],
         "eval run",

@@ -21,6 +21,7 @@ from osmosis.pure.model_prices import ModelPrice, price_of, total_cost
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.request_policy import InvalidBody, Refusal, UpstreamRequest, shape_request
 from osmosis.pure.retry_policy import BACKOFF_SECONDS
+from osmosis.pure.tunnel import PROOF_HEADER, proof
 from osmosis.pure.usage import CallUsage
 from osmosis.shell.bridge.answer import TRICKLE_AFTER_SECONDS, Answerer, error_response, rejection_response
 from osmosis.shell.bridge.event_writer import COMMIT_SECONDS, PING_SECONDS
@@ -76,6 +77,7 @@ class Bridge:
         self._rollouts: dict[str, Rollout] = {}
         self._source: Source | None = None
         self._listener: asyncio.Server | None = None
+        self.port = 0
         self._base_url = ""
         self._public_url: str | None = None
         self._gate = Gate(max_in_flight) if replay is None else None
@@ -99,7 +101,8 @@ class Bridge:
         self._source = self._replay or source_for(self._endpoint, backoff=self._backoff, on_wait=self._hear)
         self._server = web.Server(self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None)
         self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG)
-        self._base_url = f"http://{HOST}:{listening.getsockname()[1]}"
+        self.port = listening.getsockname()[1]
+        self._base_url = f"http://{HOST}:{self.port}"
         return self._base_url
 
     def advertise(self, url: str, *, trickle_after: float = TRICKLE_AFTER_SECONDS) -> None:
@@ -202,7 +205,10 @@ class Bridge:
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         place = locate(http.method, http.rel_url.raw_path, http.headers.get("Authorization"), self._token)
         if isinstance(place, Rejection):
-            return rejection_response(place)
+            response = rejection_response(place)
+            if http.rel_url.raw_path == "/":
+                response.headers[PROOF_HEADER] = proof(self._token)
+            return response
         if len(self._server.connections) > self._most_connections:
             # Each connection is a descriptor; the run needs some for its journal.
             return error_response(503, "the bridge has too many connections; close those that are idle", "1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Group, Parameter, validators
@@ -30,7 +30,7 @@ def _one_cassette(arguments: object) -> None:
     try:
         validators.mutually_exclusive(arguments)  # type: ignore[arg-type]
     except ValueError:
-        raise ValueError("--record and --replay exclude each other.") from None
+        raise ValueError("The cassette options exclude each other.") from None
 
 
 _RUN = Group("Run", sort_key=1)
@@ -59,11 +59,22 @@ SecretsOption = Annotated[
 ]
 RecordOption = Annotated[Path | None, Parameter(group=_CASSETTE, help="Record every model call in this file.")]
 ReplayOption = Annotated[Path | None, Parameter(group=_CASSETTE, help="Answer model calls from this file; call no model.")]
+ReplayOrRecordOption = Annotated[
+    Path | None,
+    Parameter(group=_CASSETTE, help="Answer from this file what it holds; record the rest in it."),
+]
 InFlightOption = Annotated[
     int | None, Parameter(group=_ADVANCED, validator=validators.Number(gte=1), help="Rollouts that may run at once.")
 ]
 RolloutPortOption = Annotated[int | None, Parameter(group=_ADVANCED, validator=_PORT, help="Port of the rollout server.")]
 ListenerPortOption = Annotated[int | None, Parameter(group=_ADVANCED, validator=_PORT, help="Port of the model bridge.")]
+TunnelOption = Annotated[
+    Literal["cloudflared"] | None,
+    Parameter(group=_ADVANCED, help="Reach the model through a managed tunnel; chosen by itself where a sandbox needs one."),
+]
+AdvertiseOption = Annotated[
+    str | None, Parameter(group=_ADVANCED, help="Public URL of a tunnel of your own to --listener-port.")
+]
 VerboseFlag = Annotated[bool, Parameter(group=_ADVANCED, help="Echo the log of the run.")]
 
 
@@ -81,9 +92,12 @@ def eval_run(
     secrets_file: SecretsOption = None,
     record: RecordOption = None,
     replay: ReplayOption = None,
+    replay_or_record: ReplayOrRecordOption = None,
     max_in_flight: InFlightOption = None,
     rollout_port: RolloutPortOption = None,
     listener_port: ListenerPortOption = None,
+    tunnel: TunnelOption = None,
+    advertise_url: AdvertiseOption = None,
     verbose: VerboseFlag = False,
     terminal: Annotated[Output, INJECTED],
 ) -> OperationResult:
@@ -103,6 +117,9 @@ def eval_run(
         replay=replay,
         rollout_port=rollout_port,
         listener_port=listener_port,
+        tunnel=tunnel,
+        advertise_url=advertise_url,
+        replay_or_record=replay_or_record,
     )
     return run(Invocation(request, yes=yes, verbose=verbose, mode=terminal.mode), terminal)
 

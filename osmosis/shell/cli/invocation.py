@@ -37,8 +37,11 @@ _VALUES: tuple[tuple[str, Callable[[RunRequest], object]], ...] = (
     ("--max-in-flight", lambda request: request.max_in_flight),
     ("--record", lambda request: request.record),
     ("--replay", lambda request: request.replay),
+    ("--replay-or-record", lambda request: request.replay_or_record),
     ("--rollout-port", lambda request: request.rollout_port),
     ("--listener-port", lambda request: request.listener_port),
+    ("--tunnel", lambda request: request.tunnel),
+    ("--advertise-url", lambda request: request.advertise_url),
 )
 _FLAGS: tuple[tuple[str, Callable[[Invocation], bool]], ...] = (
     ("--fresh", lambda invocation: invocation.request.fresh),

@@ -21,6 +21,7 @@ from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.names import NAME_COUNT, generate, validate_name
 from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, run_inputs
 from osmosis.pure.selection import parse_rows
+from osmosis.pure.tunnel import check_flags
 from osmosis.shell.bridge.recorder import load_cassette
 from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
 from osmosis.shell.evaluation.request import RunRequest
@@ -60,6 +61,7 @@ def prepare(request: RunRequest) -> Preparation:
     output_root = _output_root(request, workspace)
 
     checks = _Checks()
+    checks.run(lambda: check_flags(request.tunnel, request.advertise_url, request.listener_port))
     name = checks.run(lambda: validate_name(request.name) if request.name else _unused_name(output_root))
     dataset = checks.run(lambda: _read_dataset(request, config))
     sources = checks.run(lambda: _scan(project, config.experiment.entrypoint, output_root, label))

@@ -11,7 +11,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     """One request. Paths are as they were given, relative to `working_directory`.
 
     `secrets_file` `-` is standard input; `rows` is the unparsed selection; `output` is the root below which run directories
-    lie. `record` and `replay` exclude each other.
+    lie. `record`, `replay` and `replay_or_record` exclude each other. `tunnel` names a tunnel program to manage,
+    `advertise_url` a public way to `listener_port` that the user keeps.
     """
 
     config_path: Path
@@ -28,3 +29,6 @@ class RunRequest(msgspec.Struct, frozen=True):
     replay: Path | None = None
     rollout_port: int | None = None
     listener_port: int | None = None
+    tunnel: str | None = None
+    advertise_url: str | None = None
+    replay_or_record: Path | None = None

@@ -62,7 +62,8 @@ _METRICS_INTERVAL = 1.0
 
 class Tools(msgspec.Struct, frozen=True):
     """What a session works with. `start_server` starts the rollout server; `rollout_request` builds an item's request;
-    `write_metrics` writes the counts of a run that is going on; `deadline` is in seconds."""
+    `write_metrics` writes the counts of a run that is going on; `deadline` is in seconds;
+    `most_in_flight` is what the way to the bridge carries."""
 
     bridge: Bridge
     projector: Projector
@@ -72,6 +73,7 @@ class Tools(msgspec.Struct, frozen=True):
     rollout_request: Callable[[Dispatch], InitRequest]
     write_metrics: Callable[[Tally], None]
     deadline: float
+    most_in_flight: int | None = None
 
 
 class Session:
@@ -100,6 +102,10 @@ class Session:
         """The model provider refused the credentials: every further call would fail alike."""
         self._fault(reason)
 
+    def tunnel_lost(self, reason: str) -> None:
+        """Rollouts that are under way cannot reach their model any more; another tunnel would have another URL."""
+        self._fault(reason)
+
     async def run(self, open_journal: Callable[..., JournalWriter]) -> State:
         """Perform effects until the supervisor is done; everything it was told to record is then on disk."""
         self._journal = open_journal(
@@ -110,12 +116,18 @@ class Session:
             async with RolloutClient(self._server.url) as self._client:
                 self._show_progress()
                 self._spawn(self._follow_waits())
-                self._post(Ready(utc_now(), self._server.health.capacity))
+                self._post(Ready(utc_now(), self._capacity))
                 while self.state.phase is not Phase.DONE:
                     self._take(await self._events.get())
         finally:
             await self._close()
         return self.state
+
+    @property
+    def _capacity(self) -> int | None:
+        """What the server and the way to the bridge can carry."""
+        limits = [limit for limit in (self._server.health.capacity, self._tools.most_in_flight) if limit is not None]
+        return min(limits, default=None)
 
     def _take(self, event: Event) -> None:
         before = self.state
@@ -291,7 +303,7 @@ class Session:
             return
         self._watch(self._server)
         self._client.url = self._server.url
-        self._post(Ready(utc_now(), self._server.health.capacity))
+        self._post(Ready(utc_now(), self._capacity))
 
     def _watch(self, server: RolloutProcess) -> None:
         server.on_exit(lambda reason: self._post(ServerLost(utc_now(), reason)))
