@@ -32,6 +32,7 @@ SDK_VERSION_HEADER: Final = "x-osmosis-rollout-sdk-version"
 PORT_ENV: Final = "_OSMOSIS_ROLLOUT_PORT"
 INSTANCE_ID_ENV: Final = "_OSMOSIS_ROLLOUT_INSTANCE_ID"
 ARTIFACT_ROOT_ENV: Final = "_OSMOSIS_ROLLOUT_ARTIFACT_ROOT"
+OTLP_ENDPOINT_ENV: Final = "OSMOSIS_ROLLOUT_OTLP_ENDPOINT"
 LIFELINE_ENV: Final = "_OSMOSIS_ROLLOUT_LIFELINE_FD"
 """Names the inherited read end of a pipe whose write end the runner holds: end of file means that the runner is gone."""
 

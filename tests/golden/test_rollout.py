@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from osmosis.pure.ownership import Run, Server, encode_logs, ownership_record
+from osmosis.pure.preview import Preview, encode_preview
 from osmosis.pure.protocol import (
     CancelRequest,
     CancelResponse,
@@ -24,6 +26,7 @@ from osmosis.pure.protocol import (
     decode_result,
     encode,
 )
+from osmosis.pure.redaction import Redactor
 from osmosis.pure.trajectory import decode_trajectory, encode_trajectory
 from osmosis.pure.trajectory_conversion import Conversation, convert_conversation
 from osmosis.shell.rollout.trajectory import save_trajectory
@@ -114,3 +117,19 @@ async def test_files_of_a_rollout(golden, tmp_path):
     golden("rollout/sample.json", (directory / "sample.json").read_bytes())
     golden("rollout/diagnostics.json", (directory / "diagnostics.json").read_bytes())
     json.loads((directory / "trajectory.json").read_bytes())
+
+
+def test_ownership_records(golden):
+    """OTLP's JSON encoding, every attribute with its type; names that are not known are left out."""
+    facts = {"rollout_id": "r-1", "status": RolloutStatus.RUNNING, "time_unix_nano": 1_700_000_000_000_000_001}
+    full = ownership_record(Server("s-1", "mine", "prod"), Run("run-1", "happy-fox-1"), sequence=1, **facts)
+    bare = ownership_record(Server("s-1"), Run(), sequence=2, **facts)
+    assert full is not None
+    assert bare is not None
+    golden("rollout/ownership.json", encode_logs([full, bare], sdk_version="0.3.10"))
+
+
+def test_preview(golden):
+    """Compact ASCII: no metrics, no keys, numbered steps."""
+    preview = Preview("pv-1", MESSAGES, RolloutStatus.SUCCESS, 4, "2026-11-30T12:40:34.603753+00:00", turn=3)
+    golden("rollout/preview.json", encode_preview(preview, Redactor(["final"]), sdk_version="0.3.8"))

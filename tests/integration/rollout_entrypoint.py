@@ -83,6 +83,20 @@ async def source(ctx):
     current().set_sample_source(Session())
 
 
+class Talk(Session):
+    """A memory that can be looked at while it grows."""
+
+    async def get_preview(self, max_messages):
+        text = f"so far, with {current().api_key}"
+        return RolloutSample(messages=[{"role": "assistant", "content": text}], extra_fields={"_preview_turn": 9})
+
+
+async def source_gate(ctx):
+    """Let a sample source speak, and wait at the gate meanwhile."""
+    current().set_sample_source(Talk())
+    await through(ctx.metadata["gate"])
+
+
 async def hang(ctx):
     """Never return; tell the FIFO named in the metadata, if any, that we were cancelled."""
     try:
@@ -147,6 +161,7 @@ BEHAVIOURS = {
     "ok": plain,
     "output": output,
     "source": source,
+    "source gate": source_gate,
     "boom": raising(RuntimeError("workflow exploded")),
     "value": raising(ValueError("bad value")),
     "gave up": raising(TimeoutError("client gave up")),

@@ -14,8 +14,9 @@ import logging
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from osmosis.pure.ownership import Run, run_of
 from osmosis.pure.protocol import (
     CancelRequest,
     CancelResponse,
@@ -30,12 +31,17 @@ from osmosis.pure.protocol import (
 from osmosis.shell.rollout.backend import ExecutionBackend
 from osmosis.shell.rollout.context import RolloutContext, RolloutProgress
 from osmosis.shell.rollout.failure import error_category
+from osmosis.shell.rollout.preview import Previews, RolloutPreview
 from osmosis.shell.rollout.trajectory import save_trajectory
 from osmosis.shell.rollout.types.execution import ExecutionRequest
 from osmosis.shell.rollout.wire_sample import compose_result
 
+if TYPE_CHECKING:
+    from osmosis.shell.rollout.telemetry import OwnershipTelemetry
+
 logger = logging.getLogger(__name__)
 
+_NO_RUN = Run()
 FINISH_GRACE_SEC = 10.0
 CANCEL_GRACE_SEC = 120.0
 LAST_GRACE_SEC = 10.0
@@ -68,8 +74,10 @@ class _Rollout:
     rollout_id: str
     token_digest: bytes
     lease_deadline: float
+    run: Run
     status: RolloutStatus = RolloutStatus.QUEUED
     body: bytes | None = None
+    preview: RolloutPreview | None = None
     task: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
     waiters: set[asyncio.Future[None]] = field(default_factory=set)
@@ -83,10 +91,20 @@ class _Rollout:
 class RolloutRegistry:
     """Every rollout that is running or whose result is still kept, by id."""
 
-    def __init__(self, backend: ExecutionBackend, limits: Limits, *, process_id: str) -> None:
+    def __init__(
+        self,
+        backend: ExecutionBackend,
+        limits: Limits,
+        *,
+        process_id: str,
+        previews: Previews | None = None,
+        telemetry: OwnershipTelemetry | None = None,
+    ) -> None:
         self._backend = backend
         self._limits = limits
         self._process_id = process_id
+        self._previews = previews
+        self._telemetry = telemetry
         self._rollouts: dict[str, _Rollout] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.accepting = True
@@ -108,8 +126,12 @@ class RolloutRegistry:
             raise RefusalError(409, "rollout_id is already registered")
         loop = asyncio.get_running_loop()
         token = secrets.token_urlsafe(32)
-        rollout = _Rollout(request.rollout_id, _digest(token), loop.time() + self._limits.polling_lease_timeout_sec)
+        lease_deadline = loop.time() + self._limits.polling_lease_timeout_sec
+        rollout = _Rollout(request.rollout_id, _digest(token), lease_deadline, _NO_RUN)
+        if self._telemetry is not None:
+            rollout.run = run_of(request.metadata)
         self._rollouts[rollout.rollout_id] = rollout
+        self._note(rollout)
         rollout.timer = loop.call_at(rollout.lease_deadline, self._check_lease, rollout)
         rollout.task = loop.create_task(self._execute(rollout, request), name=f"rollout {rollout.rollout_id}")
         self._tasks.add(rollout.task)
@@ -147,6 +169,8 @@ class RolloutRegistry:
             process_id=self._process_id,
         )
         with context:
+            if self._previews is not None:
+                rollout.preview = self._previews.follow(context)
             outcome = await self._backend.execute(
                 ExecutionRequest(
                     id=request.rollout_id,
@@ -167,7 +191,10 @@ class RolloutRegistry:
                 request_extra_fields=request.extra_fields,
                 diagnostics=outcome.result.extra_fields or outcome.workflow.extra_fields,
             )
-        return compose_result(request.rollout_id, outcome)
+        response = compose_result(request.rollout_id, outcome)
+        if rollout.preview is not None:
+            rollout.preview.ended(response.status, outcome.result_to_save.sample)
+        return response
 
     # ---- a rollout's life -----------------------------------------------------------------------------------------------
 
@@ -176,6 +203,13 @@ class RolloutRegistry:
         if rollout.body is None and not status.terminal and status != rollout.status:
             rollout.status = status
             rollout.wake()
+            self._note(rollout)
+            if rollout.preview is not None:
+                rollout.preview.moved(status)
+
+    def _note(self, rollout: _Rollout) -> None:
+        if self._telemetry is not None:
+            self._telemetry.note(rollout.rollout_id, rollout.run, rollout.status)
 
     def _finish(self, rollout: _Rollout, response: ResultResponse) -> None:
         """Make a result readable, once, and start its retention. A result that comes after the lease ran out is void."""
@@ -190,6 +224,10 @@ class RolloutRegistry:
             rollout.timer.cancel()
         rollout.timer = loop.call_later(self._limits.result_retention_sec, self._forget, rollout)
         rollout.wake()
+        self._note(rollout)
+        if rollout.preview is not None:
+            rollout.preview.ended(response.status, None)
+            rollout.preview = None
 
     def _check_lease(self, rollout: _Rollout) -> None:
         """The lease's timer: polls only move the deadline, so most of the time this sets the timer anew."""
@@ -300,6 +338,10 @@ class RolloutRegistry:
         for rollout in self._rollouts.values():
             if rollout.timer is not None:
                 rollout.timer.cancel()
+        if self._previews is not None:
+            await self._previews.stop()
+        if self._telemetry is not None:
+            await self._telemetry.close()
 
     async def _drain(self, timeout_sec: float) -> bool:
         """Wait for running rollouts to end; True if some are left."""

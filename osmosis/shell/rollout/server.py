@@ -8,7 +8,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
@@ -17,11 +17,16 @@ from osmosis.pure.protocol import (
     DEFAULT_RESULT_RETENTION_SEC,
     DEFAULT_RESULT_WAIT_TIMEOUT_SEC,
     INSTANCE_ID_ENV,
+    OTLP_ENDPOINT_ENV,
     POLLING_LEASE_HEADER,
 )
 from osmosis.shell.rollout.backend import ExecutionBackend
 from osmosis.shell.rollout.endpoints import BearerAuth, RolloutApp, RolloutEndpoints
+from osmosis.shell.rollout.preview import Previews
 from osmosis.shell.rollout.registry import Limits, RolloutRegistry
+
+if TYPE_CHECKING:
+    from osmosis.shell.rollout.telemetry import OwnershipTelemetry
 
 __all__ = [
     "DEFAULT_POLLING_LEASE_TIMEOUT_SEC",
@@ -56,7 +61,9 @@ def create_rollout_server(
         _configure_logging()
     process_id = str(uuid.uuid4())
     limits = Limits(result_wait_timeout_sec, polling_lease_timeout_sec, result_retention_sec)
-    registry = RolloutRegistry(backend, limits, process_id=process_id)
+    registry = RolloutRegistry(
+        backend, limits, process_id=process_id, previews=Previews.from_environment(), telemetry=_telemetry()
+    )
     app = RolloutApp(title="Osmosis rollout server", lifespan=_lifespan(registry, lifespan))
     endpoints = RolloutEndpoints(
         registry, backend, instance_id=os.environ.get(INSTANCE_ID_ENV) or process_id, process_id=process_id
@@ -66,6 +73,14 @@ def create_rollout_server(
     if api_key is not None:
         app.add_middleware(BearerAuth, api_key=api_key)
     return app
+
+
+def _telemetry() -> OwnershipTelemetry | None:
+    if not os.environ.get(OTLP_ENDPOINT_ENV):
+        return None
+    from osmosis.shell.rollout.telemetry import OwnershipTelemetry  # noqa: PLC0415 - brings an HTTP client
+
+    return OwnershipTelemetry.from_environment()
 
 
 def _check_times(wait: float, lease: float, retention: float) -> None:
