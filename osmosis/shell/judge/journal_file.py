@@ -79,8 +79,19 @@ class JudgementJournal:
         self.judgements = journal.judgements
 
     async def append(self, judgement: Recorded) -> None:
-        """Return once `judgement` is on the disk. Raises OsmosisError when the disk refuses."""
-        self._pending.append(encode_judgement(judgement))
+        """Return once `judgement` is on the disk, also when the caller is cancelled meanwhile: it is paid for.
+
+        Raises OsmosisError when the disk refuses.
+        """
+        writing = asyncio.create_task(self._append(encode_judgement(judgement)))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await writing
+            raise
+
+    async def _append(self, line: bytes) -> None:
+        self._pending.append(line)
         async with self._lock:
             group, self._pending = self._pending, []
             if group:  # otherwise whoever had the lock before wrote this line too

@@ -143,9 +143,10 @@ class _Session:
         key = (task.row + 1, task.run)
         if isinstance(outcome, Answer):
             judgement = outcome.judgement
+            # First, since an interrupt during the write ends this coroutine and not the write.
+            self._made[key] = Made(judgement.score, judgement.explanation)
             if self._journal is not None:
                 await self._journal.append(Recorded(*key, judgement.score, judgement.explanation))
-            self._made[key] = Made(judgement.score, judgement.explanation)
         else:
             self._failed += 1
             self._made[key] = Made(error=str(outcome))
