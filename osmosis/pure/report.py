@@ -14,7 +14,10 @@ from osmosis.pure.journal import Status, WorkItem
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
-    """What is about to run; shown as the plan table before anything is dispatched."""
+    """What is about to run; shown as the plan table before anything is dispatched.
+
+    `carried` are the results of earlier invocations that this one keeps.
+    """
 
     run_name: str
     rollout: str
@@ -31,13 +34,14 @@ class PlanSummary(msgspec.Struct, frozen=True):
     branch: str | None = None
     commit_sha: str | None = None
     cassette: str | None = None
+    carried: tuple[ItemFinished, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True):
     """Counts over the whole run, carried-over results included. `scored` leaves skipped out; failed items count as scored.
 
-    `waiting` rollouts have a model call that waits for a provider's rate limit; the first of them tries again in `next_try_s`
-    seconds.
+    `working` names the items in flight, in the order of their dispatch. `waiting` rollouts have a model call that waits for a
+    provider's rate limit; the first of them tries again in `next_try_s` seconds.
     """
 
     total: int
@@ -51,10 +55,11 @@ class Progress(msgspec.Struct, frozen=True):
     tokens: int
     waiting: int = 0
     next_try_s: float | None = None
+    working: tuple[WorkItem, ...] = ()
 
 
 class ItemFinished(msgspec.Struct, frozen=True):
-    """One item just became durable."""
+    """One item just became durable. `passed` by the run's threshold; `tokens` as the bridge saw them, `cost_usd` as known."""
 
     item: WorkItem
     source_row_index: int
@@ -63,6 +68,9 @@ class ItemFinished(msgspec.Struct, frozen=True):
     reward: float | None
     error_type: str | None
     duration_ms: float
+    passed: bool = False
+    tokens: int | None = None
+    cost_usd: float | None = None
 
 
 class FailedRow(msgspec.Struct, frozen=True):

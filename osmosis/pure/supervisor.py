@@ -184,6 +184,7 @@ def patient(state: State) -> bool:
 def progress(state: State, waiting: int = 0, next_try_s: float | None = None) -> Progress:
     """The counts to show now. `waiting` rollouts wait for a rate limit, the first of them for `next_try_s` more seconds."""
     tally = state.tally
+    working = tuple(flight.item for flight in state.in_flight.values() if flight.result is None)
     return Progress(
         total=state.assignment.total_items,
         done=tally.done,
@@ -192,10 +193,11 @@ def progress(state: State, waiting: int = 0, next_try_s: float | None = None) ->
         skipped=tally.skipped,
         scored=tally.scored,
         passed=tally.passed,
-        in_flight=sum(flight.result is None for flight in state.in_flight.values()),
+        in_flight=len(working),
         tokens=tally.tokens,
         waiting=waiting,
         next_try_s=next_try_s,
+        working=working,
     )
 
 

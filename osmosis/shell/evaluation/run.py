@@ -19,6 +19,7 @@ from osmosis.pure.plan import Manifest, compare_inputs, decode_manifest, work_it
 from osmosis.pure.projections import eval_run_info
 from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
+from osmosis.pure.scoreboard import finished_item
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.invocation import Invocation
@@ -131,6 +132,11 @@ def _plan_summary(preparation: Preparation, work: Workload, history: RunHistory)
         branch=experiment.branch,
         commit_sha=experiment.commit_sha,
         cassette=str(preparation.request.replay) if preparation.request.replay else None,
+        carried=tuple(
+            finished_item(result, preparation.inputs.pass_threshold)
+            for item, result in history.results.items()
+            if item not in work.superseded
+        ),
     )
 
 

@@ -19,29 +19,7 @@ from osmosis.pure.stored_run import StoredRun
 from osmosis.shell.evaluation.dataset_file import read_dataset
 from osmosis.shell.evaluation.journal_file import read_journal
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, find_workspace
-
-
-def locate_run(run: str, working_directory: Path, output: Path | None = None) -> RunDirectory:
-    """The directory of `run`: a path if it holds a separator or is `.` or `..`, else a name below `output`.
-
-    `output` is `.osmosis/evals` of the workspace unless given. Raises OsmosisError when no manifest is there.
-    """
-    given = Path(run).expanduser()
-    if len(given.parts) != 1 or run.endswith("/") or run in (".", ".."):
-        path = (working_directory / given).resolve()
-        directory = RunDirectory(path.parent, path.name)
-    else:
-        root = output.expanduser() if output else find_workspace(working_directory) / DEFAULT_OUTPUT
-        directory = RunDirectory((working_directory / root).resolve(), run)
-    if not directory.manifest.is_file():
-        raise OsmosisError(
-            f"There is no run at {directory.path}.",
-            code=ErrorCode.NOT_FOUND,
-            problems=[Problem(str(directory.manifest), "no such file")],
-            hint="Give the name of a run below .osmosis/evals (or below --output), or the path of a run directory: ./NAME",
-        )
-    return directory
+from osmosis.shell.evaluation.run_location import locate_run as locate_run  # noqa: PLC0414 - its readers' one door
 
 
 def read_run(directory: RunDirectory) -> StoredRun:

@@ -17,7 +17,7 @@ import msgspec
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import Result
 from osmosis.pure.protocol import InitRequest, classify
-from osmosis.pure.report import ItemFinished
+from osmosis.pure.scoreboard import finished_item
 from osmosis.pure.supervision_events import (
     Append,
     Cancel,
@@ -110,7 +110,7 @@ class Session:
         """Perform effects until the supervisor is done; everything it was told to record is then on disk."""
         self._journal = open_journal(
             on_committed=lambda ids: self._post(Committed(utc_now(), ids)),
-            on_failed=lambda error: self._post(JournalFailed(utc_now(), f"the journal cannot be written: {error.strerror}")),
+            on_failed=lambda error: self._post(JournalFailed(utc_now(), f"the journal cannot be written: {_why(error)}")),
         )
         try:
             async with RolloutClient(self._server.url) as self._client:
@@ -207,17 +207,7 @@ class Session:
     def _publish(self, effect: Publish) -> None:
         result = effect.result
         self._log_result(result)
-        self._tools.view.item(
-            ItemFinished(
-                item=result.item,
-                source_row_index=result.source_row_index,
-                rollout_id=result.rollout_id,
-                status=result.status,
-                reward=result.reward,
-                error_type=result.error_type,
-                duration_ms=result.duration_ms,
-            )
-        )
+        self._tools.view.item(finished_item(result, self.state.tally.pass_threshold))
         self._project(self._tools.projector.publish, result)
         if time.monotonic() >= self._metrics_due:
             self._metrics_due = time.monotonic() + _METRICS_INTERVAL
@@ -314,10 +304,7 @@ class Session:
 
         def report(done: Future[object]) -> None:
             if (error := done.exception()) is not None:
-                reason = (
-                    f"the run directory cannot be written: {error.strerror}" if isinstance(error, OSError) else _internal(error)
-                )
-                loop.call_soon_threadsafe(self._fault, reason)
+                loop.call_soon_threadsafe(self._fault, f"the run directory cannot be written: {_why(error)}")
 
         self._projecting.submit(work, argument).add_done_callback(report)
 
@@ -325,7 +312,7 @@ class Session:
         try:
             self._tools.log.write(level, step, message, details)
         except OSError as error:
-            self._fault(f"the log cannot be written: {error.strerror}")
+            self._fault(f"the log cannot be written: {_why(error)}")
 
     def _log_result(self, result: Result) -> None:
         details = {"rollout_id": result.rollout_id, "status": result.status.value, "reward": result.reward}
@@ -347,6 +334,10 @@ _PERFORM: dict[type[Effect], Callable[[Session, Any], None]] = {
     RestartServer: Session._restart_server,
     Leave: Session._leave,
 }
+
+
+def _why(error: BaseException) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else _internal(error)
 
 
 def _internal(error: BaseException) -> str:

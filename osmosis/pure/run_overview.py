@@ -1,0 +1,112 @@
+"""What a list of runs says of each run, from its small files alone: manifest, metrics, progress, and whether its lock is held
+(E16, E29; issue 9).
+
+A run on a platform joins the same list later; `origin` marks where a run is. The journal is not read here, so a list of many
+long runs costs no more than a list of many short ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from osmosis.pure.metrics_file import EvalRunStatus, Metrics
+from osmosis.pure.plan import Manifest
+from osmosis.pure.projections import progress_file
+
+
+class Origin(StrEnum):
+    """Where a run is kept."""
+
+    LOCAL = "local"
+    PLATFORM = "platform"
+
+
+class RunState(StrEnum):
+    """How far a run is. `interrupted`: nobody works on it and it is not complete; the same name resumes it."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    UNREADABLE = "unreadable"
+
+
+class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as lists show it. Times are ISO 8601 UTC.
+
+    `planned` work items, of which `metrics` knows so many to be done; `metrics` is None before the first of them was written.
+    `problem` says why a run is unreadable; then only origin, name and path are known.
+    """
+
+    origin: Origin
+    name: str
+    path: str
+    state: RunState
+    manifest: Manifest | None = None
+    metrics: Metrics | None = None
+    planned: int = 0
+    rows: int = 0
+    problem: str | None = None
+
+    @property
+    def created_at(self) -> str:
+        """When the run was made; empty when that is not known."""
+        return self.manifest.created_at if self.manifest else ""
+
+    @property
+    def done(self) -> int:
+        """Work items with a terminal result."""
+        return self.metrics.summary.total_samples if self.metrics else 0
+
+    def input(self, *path: str) -> Any:
+        """A value of the manifest's inputs, None where an older manifest has none."""
+        value: Any = self.manifest.inputs if self.manifest else {}
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def provenance(self, key: str) -> Any:
+        """A value of the manifest's provenance, None where there is none."""
+        return self.manifest.provenance.get(key) if self.manifest else None
+
+
+def may_run(metrics: Metrics | None) -> bool:
+    """Whether the files leave open that somebody works on the run, so that its lock has to be looked at."""
+    return metrics is None or metrics.eval_run.status is EvalRunStatus.RUNNING
+
+
+def local_overview(path: str, name: str, manifest: Manifest, metrics: Metrics | None, *, held: bool) -> RunOverview:
+    """The overview of a local run. `held`: a process has its lock. Metrics that say `running` are left behind by a kill."""
+    if may_run(metrics):
+        state = RunState.RUNNING if held else RunState.INTERRUPTED
+    else:
+        finished = metrics is not None and metrics.eval_run.status is EvalRunStatus.FINISHED
+        state = RunState.FINISHED if finished else RunState.INTERRUPTED
+    try:
+        size = progress_file(manifest)
+    except (KeyError, TypeError, ValueError):  # the inputs of a manifest are as read, whatever version wrote them
+        return unreadable(path, name, "the manifest does not say how large the run is")
+    return RunOverview(
+        origin=Origin.LOCAL,
+        name=name,
+        path=path,
+        state=state,
+        manifest=manifest,
+        metrics=metrics,
+        planned=size.total_runs,
+        rows=size.sampled_rows,
+    )
+
+
+def unreadable(path: str, name: str, problem: str) -> RunOverview:
+    """A directory that is a run and cannot be read."""
+    return RunOverview(origin=Origin.LOCAL, name=name, path=path, state=RunState.UNREADABLE, problem=problem)
+
+
+def newest_first(overviews: Iterable[RunOverview]) -> tuple[RunOverview, ...]:
+    """The order of a list: the newest run first, equal times by name, unreadable ones last."""
+    by_name = sorted(overviews, key=lambda overview: overview.name)
+    return tuple(sorted(by_name, key=lambda overview: overview.created_at, reverse=True))
