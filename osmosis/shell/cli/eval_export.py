@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 from cyclopts import Parameter
 
 from osmosis.pure.presentation import relative_path, thousands
 from osmosis.shell.cli.comparison_options import OutputOption
 from osmosis.shell.cli.result import Block, Commands, OperationResult, Table
 from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+
+if TYPE_CHECKING:
+    from osmosis.shell.evaluation.run_export import Exported
 
 FormatOption = Annotated[
     Literal["parquet", "csv", "jsonl", "junit", "github"],
@@ -22,18 +24,6 @@ ToOption = Annotated[
     Path | None, Parameter(help="File to write [RUN.EXTENSION here; for github, the step's summary where there is one].")
 ]
 OverwriteFlag = Annotated[bool, Parameter(help="Replace the file if it exists.")]
-
-
-class ExportResource(msgspec.Struct, frozen=True):
-    """The `resource` of `eval export`. `annotations` are workflow commands, which GitHub reads in plain and rich output
-    only."""
-
-    run_name: str
-    format: str
-    path: str
-    bytes: int
-    samples: int
-    annotations: tuple[str, ...]
 
 
 def eval_export(
@@ -49,8 +39,14 @@ def eval_export(
     directory = working_directory()
     with needs_eval_extra("eval export"):
         from osmosis.shell.evaluation.run_export import ExportFormat, ExportRequest, export  # noqa: PLC0415 - brings polars
-    exported = export(ExportRequest(directory, run, ExportFormat(format), to, output, overwrite), os.environ)
-    path = relative_path(exported.path, str(directory))
+    return export_result(
+        export(ExportRequest(directory, run, ExportFormat(format), to, output, overwrite), os.environ), str(directory)
+    )
+
+
+def export_result(exported: Exported, directory: str) -> OperationResult:
+    """What was written where; for GitHub, its workflow commands too."""
+    path = relative_path(exported.path, directory)
     facts = (("Run", exported.run_name), ("File", path), ("Samples", thousands(exported.samples)))
     blocks: tuple[Block, ...] = (Table("Export", facts),)
     if exported.annotations:
@@ -58,14 +54,7 @@ def eval_export(
     return OperationResult(
         operation="eval.export",
         status="success",
-        resource=ExportResource(
-            exported.run_name,
-            exported.format.value,
-            exported.path,
-            exported.bytes,
-            exported.samples,
-            exported.annotations,
-        ),
-        message=f"Exported {thousands(exported.samples)} samples of {exported.run_name} as {exported.format.value} to {path}.",
+        resource=exported,
+        message=f"Exported {thousands(exported.samples)} samples of {exported.run_name} as {exported.format} to {path}.",
         blocks=blocks,
     )
