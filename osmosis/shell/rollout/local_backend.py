@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from osmosis.shell.rollout.backend import ExecutionBackend
 from osmosis.shell.rollout.context import AgentWorkflowContext, GraderContext, RolloutContext, get_rollout_context
 from osmosis.shell.rollout.failure import DeadlineExceededError, error_category, error_text
 from osmosis.shell.rollout.grader import Grader
+from osmosis.shell.rollout.references import load_reference
 from osmosis.shell.rollout.reward_grader import as_grader
 from osmosis.shell.rollout.types.config import AgentWorkflowConfig, GraderConfig
 from osmosis.shell.rollout.types.execution import ExecutionOutcome, ExecutionRequest, ExecutionResult
@@ -48,10 +48,10 @@ class LocalBackend(ExecutionBackend):
         grader: type[Grader] | RewardFunction | str | None = None,
         grader_config: GraderConfig | str | None = None,
     ) -> None:
-        self._workflow = _load(workflow)
-        self._workflow_config = _load(workflow_config)
-        self._grader = as_grader(_load(grader))
-        self._grader_config = _load(grader_config)
+        self._workflow = load_reference(workflow)
+        self._workflow_config = load_reference(workflow_config)
+        self._grader = as_grader(load_reference(grader))
+        self._grader_config = load_reference(grader_config)
         self._artifact_root = artifact_root()
         config: AgentWorkflowConfig | None = self._workflow_config
         self._slots = _Slots(DEFAULT_MAX_CONCURRENT if config is None else config.concurrency.max_concurrent)
@@ -106,20 +106,6 @@ class LocalBackend(ExecutionBackend):
             return _graded(grading.sample)
 
         return await _phase("grader", grade, request.grader_timeout_sec, sample=sample)
-
-
-def _load(reference: Any) -> Any:
-    """The object itself, or what a `"module:attribute"` string names."""
-    if not isinstance(reference, str):
-        return reference
-    module_name, colon, attribute = reference.rpartition(":")
-    if not colon:
-        raise ValueError(f"{reference!r} must have the form 'module:attribute'")
-    module = importlib.import_module(module_name)
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        raise ImportError(f"module {module_name!r} has no attribute {attribute!r}") from None
 
 
 def _context(request: ExecutionRequest) -> tuple[RolloutContext, AbstractContextManager[object]]:

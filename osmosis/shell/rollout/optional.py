@@ -12,6 +12,7 @@ MODULES_OF_EXTRA: Final[Mapping[str, frozenset[str]]] = {
     "rubric": frozenset({"aiohttp"}),
     "openai-agents": frozenset({"agents", "litellm", "openai"}),
     "strands": frozenset({"strands", "litellm"}),
+    "harbor": frozenset({"harbor"}),
 }
 
 
