@@ -129,19 +129,19 @@ def _document(lines: list[str], position: int, end: str) -> tuple[str, int]:
     return "".join(f"{line}\n" for line in taken), position
 
 
-def with_directory(text: str, source: str, target: str) -> str:
-    """The Dockerfile with `source` of its context copied to `target` in the finished image.
+def with_archive(text: str, archive: str, target: str) -> str:
+    """The Dockerfile with an archive of its context unpacked at `target` in the finished image.
 
-    COPY writes as root whatever USER says, so the image's user stays what it was.
+    ADD unpacks local archives, and writes as root whatever USER says, so the image's user stays what it was.
     """
     ending = "" if text.endswith("\n") or not text else "\n"
-    return f"{text}{ending}COPY {json.dumps([f'{source}/', f'{target}/'])}\n"
+    return f"{text}{ending}ADD {json.dumps([archive, f'{target}/'])}\n"
 
 
 def without_ignoring(text: str, source: str) -> str:
     """The text of a `.dockerignore` that lets `source` through, whatever stands in it."""
     ending = "" if text.endswith("\n") or not text else "\n"
-    return f"{text}{ending}!{source}\n!{source}/**\n"
+    return f"{text}{ending}!{source}\n"
 
 
 # --- Carrying a Dockerfile out without an image builder ----------------------------------------------------------------------

@@ -94,7 +94,7 @@ def task_ids(text: str | None) -> tuple[str, ...] | None:
 
 
 def is_verified(task: str, verified: bool | Collection[str], environment: str | None) -> bool:
-    """Whether somebody vouches for a task: the constructor (all, or some by name), or the environment (`1`, `true`, or names)."""
+    """Whether somebody vouches for a task: the constructor (all, or by name), or the environment (`1`, `true`, or names)."""
     if isinstance(verified, bool):
         if verified:
             return True

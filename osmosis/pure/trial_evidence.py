@@ -1,7 +1,7 @@
-"""The evidence of a Harbor trial: which files prove what happened, and whether they are all still there (rollout_protocol 13.8).
+"""The evidence of a Harbor trial: which files prove what happened, and whether all are still there (rollout_protocol 13.8).
 
-`manifest.json` in a rollout's `harbor/` directory lists `result.json` and everything below `logs/`, with sizes and SHA-256. It is
-evidence of the trial as Harbor left it, after the rollout's key was taken out.
+`manifest.json` in a rollout's `harbor/` directory lists `result.json` and everything below `logs/`, with sizes and SHA-256. It
+is evidence of the trial as Harbor left it, after the rollout's key was taken out.
 """
 
 from __future__ import annotations
@@ -100,11 +100,13 @@ def evidence_problems(
         problems.append("a file is listed twice")
     if RESULT_NAME not in listed:
         problems.append(f"{RESULT_NAME} is not listed")
-    for path in listed:
-        if path_problem(path) or not (path == RESULT_NAME or path.startswith(LOGS)):
-            problems.append(f"{path!a} does not belong there")
+    problems += [f"{path!a} does not belong there" for path in listed if not _belongs(path)]
     problems += [f"{path!a} is missing" for path in sorted(listed.keys() - present.keys())]
     problems += [f"{path!a} is not listed" for path in sorted(present.keys() - listed.keys())]
     problems += [f"{path!a} is not a regular file" for path in strange]
     problems += [f"{path!a} has changed" for path in sorted(listed.keys() & present.keys()) if listed[path] != present[path]]
     return tuple(problems)
+
+
+def _belongs(path: str) -> bool:
+    return path_problem(path) is None and (path == RESULT_NAME or path.startswith(LOGS))

@@ -24,10 +24,12 @@ from osmosis.shell.packaging.sdk_wheel import sdk_files, sdk_requirements, write
 
 SITES_DIR = cache_directory() / "sites"
 ARCHIVE_NAME = "site.tar.gz"
+COMPLETE_NAME = ".complete"
+"""The last entry of the archive: where it lies, everything before it does too."""
 
 _TIMEOUT_SEC = 600.0
 _SHOWN_CHARACTERS = 2000
-_FORMAT = "1"
+_FORMAT = "2"
 
 
 class SiteError(RuntimeError):
@@ -112,3 +114,4 @@ def _pack(directory: Path, archive: Path) -> None:
             entry.size = len(data)
             entry.mode = 0o644
             tar.addfile(entry, io.BytesIO(data))
+        tar.addfile(tarfile.TarInfo(COMPLETE_NAME))

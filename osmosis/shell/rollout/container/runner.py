@@ -7,8 +7,8 @@ exit code 0 and a result file that says how it went. A grader that fails leaves 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,5 +243,4 @@ def run_named(main: str) -> None:
     """Import `module:function` and call it: how a bundle is started without its console scripts. Logs go to standard error."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
     module, _, function = main.partition(":")
-    sys.path.insert(0, os.getcwd())
-    getattr(__import__(module, fromlist=[function]), function)()
+    getattr(importlib.import_module(module), function)()

@@ -6,8 +6,8 @@
     )
 
 Keyword arguments: `rootfs`, a directory to lay the overlay on (default: this machine's `/usr`); `network` "none" or "host";
-`processes`, how many at once; `bwrap`, the program. A task's `[environment]` gives `cpus`, `memory_mb`, `storage_mb`, `workdir`,
-`env`; of an `environment/Dockerfile` the simple instructions are carried out, on top of the root file system in place of FROM.
+`processes`, how many at once; `bwrap`, the program. A task's `[environment]` gives cpus, memory_mb, storage_mb, workdir and
+env; of an `environment/Dockerfile` the simple instructions are carried out, on top of the root file system in place of FROM.
 There is no network unless asked for, only the port of the model bridge. Logs are copied out, never mounted.
 """
 

@@ -1,0 +1,1 @@
+"""Evidence and other things that programs around rollouts need."""
