@@ -28,6 +28,7 @@ _UNSAFE = re.compile(f"[{_STEERING}]")
 _UNSAFE_WORD = re.compile(f"[\t\n{_STEERING}]")
 _BREAKS = re.compile(r"[\t\n\r\v\f\x85\u2028\u2029 ]+")
 _EXPONENT_FROM = 1e9
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 
 _SHELL_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
@@ -68,6 +69,12 @@ def clock(seconds: float) -> str:
     """Elapsed time for a display that ticks: `0:00:07`, `27:03:00`."""
     whole = max(0, int(seconds))
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def moment(timestamp: str) -> str:
+    """`2026-11-30 16:05 UTC` of an ISO 8601 UTC time; undefined when it is none."""
+    found = _MOMENT.match(timestamp)
+    return f"{found[1]} {found[2]} UTC" if found else UNDEFINED
 
 
 def percent(part: int, whole: int, *, decimals: int = 1) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from osmosis.pure.errors import OsmosisError
 from osmosis.pure.metrics_file import EvalRunStatus, Metrics
 from osmosis.pure.plan import Manifest
 from osmosis.pure.projections import progress_file
@@ -87,7 +88,7 @@ def local_overview(path: str, name: str, manifest: Manifest, metrics: Metrics | 
         state = RunState.FINISHED if finished else RunState.INTERRUPTED
     try:
         size = progress_file(manifest)
-    except (KeyError, TypeError, ValueError):  # the inputs of a manifest are as read, whatever version wrote them
+    except (KeyError, TypeError, AttributeError, OsmosisError):  # inputs are as read, whatever version wrote them
         return unreadable(path, name, "the manifest does not say how large the run is")
     return RunOverview(
         origin=Origin.LOCAL,

@@ -49,6 +49,26 @@ Export a run for other tools.
 
 Writes its samples as Parquet, CSV or JSON lines, its outcome as JUnit XML, or a summary and annotations for GitHub Actions."""
 
+_EVAL_LIST = """\
+List the runs of this workspace, newest first.
+
+Finished, interrupted and running ones, with how far they are. Runs that --fresh moved aside are left out."""
+
+_EVAL_INFO = """\
+Show a run: how far it is, its numbers, its failures.
+
+RUN is a name below .osmosis/evals or the path of a run directory. Of a run that is going on, the numbers are those of a \
+moment ago."""
+
+_EVAL_LOGS = """\
+Show the log of a run.
+
+Prints the newest page, its lines in order. --cursor with the next_cursor of a page shows the lines before it."""
+
+_EVAL_OPEN = """\
+Open a run in the desktop's program for it.
+
+Opens its HTML report if `osmosis eval report` wrote one, else its directory. Where there is no screen, says where it is."""
 
 _EVAL_RUBRIC = """\
 Judge texts by a rubric with a model.
@@ -70,6 +90,23 @@ Check whether an agent loop can be served.
 Loads the RolloutAgentLoop at MODULE:ATTRIBUTE and looks at its name, its tools and its run method."""
 
 
+_CASSETTE_INSPECT = """\
+Show what a cassette holds.
+
+A cassette is the file that `osmosis eval run --record` writes."""
+
+_CASSETTE_PRUNE = """\
+Keep a part of a cassette.
+
+Writes the calls that are kept in sorted form, all or nothing, over FILE or to --output. A run that records into the file \
+keeps it locked."""
+
+_CASSETTE_DIFF = """\
+Say which recorded calls of two cassettes differ.
+
+Compares what a replay hears: calls of the same row, run, request and repeat, and their answers."""
+
+
 def build_app(mode: Mode) -> App:
     """The tree of all commands. `mode` decides how help is laid out."""
     app = App(
@@ -84,6 +121,10 @@ def build_app(mode: Mode) -> App:
     )
     evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
+    evaluation.command("osmosis.shell.cli.eval_list:eval_list", name="list", help=_EVAL_LIST)
+    evaluation.command("osmosis.shell.cli.eval_info:eval_info", name="info", help=_EVAL_INFO)
+    evaluation.command("osmosis.shell.cli.eval_logs:eval_logs", name="logs", help=_EVAL_LOGS)
+    evaluation.command("osmosis.shell.cli.eval_open:eval_open", name="open", help=_EVAL_OPEN)
     evaluation.command("osmosis.shell.cli.eval_rubric:eval_rubric", name="rubric", help=_EVAL_RUBRIC)
     evaluation.command("osmosis.shell.cli.eval_verify:eval_verify", name="verify", help=_EVAL_VERIFY)
     evaluation.command("osmosis.shell.cli.eval_compare:eval_compare", name="compare", help=_EVAL_COMPARE)
@@ -94,4 +135,9 @@ def build_app(mode: Mode) -> App:
     rollout.command("osmosis.shell.cli.rollout_serve_loop:rollout_serve_loop", name="serve-loop", help=_SERVE_LOOP)
     rollout.command("osmosis.shell.cli.rollout_validate_loop:rollout_validate_loop", name="validate-loop", help=_VALIDATE_LOOP)
     app.command(rollout)
+    cassette = App(name="cassette", help="Look at recorded model calls.", version_flags=())
+    cassette.command("osmosis.shell.cli.cassette:cassette_inspect", name="inspect", help=_CASSETTE_INSPECT)
+    cassette.command("osmosis.shell.cli.cassette:cassette_prune", name="prune", help=_CASSETTE_PRUNE)
+    cassette.command("osmosis.shell.cli.cassette:cassette_diff", name="diff", help=_CASSETTE_DIFF)
+    app.command(cassette)
     return app

@@ -123,7 +123,7 @@ def _result_rows(report: RunReport, base: str) -> Iterator[tuple[str, str]]:
     yield "Run", report.run_name
     yield "Work Items", _work_items(report)
     if report.metrics:
-        yield from _metric_rows(msgspec.convert(report.metrics, Summary))
+        yield from metric_rows(msgspec.convert(report.metrics, Summary))
     yield "Duration", duration(report.duration_ms)
     yield "Output", relative_path(report.output_path, base)
 
@@ -137,7 +137,8 @@ def _work_items(report: RunReport) -> str:
     return joined([complete, *(f"{thousands(count)} {word}" for count, word in shown)])
 
 
-def _metric_rows(summary: Summary) -> Iterator[tuple[str, str]]:
+def metric_rows(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The numbers of `metrics.json` as labels and texts; an empty text has nothing to say."""
     scored = f"{thousands(summary.passed)}/{thousands(summary.completed_samples)} scored"
     rate = percent(summary.passed, summary.completed_samples)
     yield "Pass Rate", f"{rate} ({scored}, threshold {summary.pass_threshold!r})"
