@@ -27,6 +27,8 @@ from osmosis.pure.usage import CallUsage
 
 CASSETTE_FORMAT = 1
 
+_HEADER_START = b'{"cassette":'
+
 _compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -209,7 +211,8 @@ def decode_cassette(data: bytes, label: str) -> CassetteTail:
         if not line.strip():
             continue
         try:
-            if header is None:
+            # A further header is where another cassette was put behind this one; the newer header stands.
+            if header is None or line.startswith(_HEADER_START):
                 header = _decode_header(line)
             else:
                 call = _decode_call(line)

@@ -13,10 +13,9 @@ from aiohttp import web
 
 from osmosis.pure.cassette import Header, fingerprint
 from osmosis.pure.errors import ErrorCode, OsmosisError
-from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.usage import CallUsage
-from osmosis.shell.bridge import Bridge, Recorder, load_cassette
+from osmosis.shell.bridge import Recorder, load_cassette
 from tests.integration.stub_provider import KEY, STREAM, Answer, answers, bridged, completion, serving, streams
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -263,12 +262,71 @@ def test_paths_that_cannot_be_used_are_clear_errors(tmp_path):
         Recorder(tmp_path / "file" / "c.jsonl", HEADER, Redactor())
 
 
-def test_a_run_either_records_or_replays(tmp_path):
-    """Asking for both is refused: what would be recorded is what is already there."""
-    path = tmp_path / "c.jsonl"
-    recorder = Recorder(path, HEADER, Redactor())
+async def replay_or_record(path: Path, bodies: list[Any], url: str, parallel: bool = False) -> list[tuple[int, bytes]]:
+    """Ask these with a cassette that may hold some of the answers."""
+    held = load_cassette(path)
+    async with bridged(url, replay=held, record=Recorder(path, HEADER, Redactor())) as front:
+        if parallel:
+            return await asyncio.gather(*map(front.ask, bodies))
+        return [await front.ask(body) for body in bodies]
 
-    endpoint = Endpoint("openai", "m", NOWHERE, None, None)
-    with pytest.raises(ValueError, match="either"):
-        Bridge(endpoint, token="t", redactor=Redactor(), record=recorder, replay=load_cassette(path))
-    recorder.close()
+
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_only_what_is_new_is_asked(tmp_path, parallel):
+    """Held answers cost no call, new ones are asked and kept, and a pure replay then has everything."""
+    path = tmp_path / "c.jsonl"
+    old = await record(path, [question("a"), question("a"), question("b", stream=True)])
+    asked = [question("a"), question("a"), question("a"), question("b", stream=True), question("c"), question("a")]
+    async with serving(counting) as stub:
+        heard = await replay_or_record(path, asked, stub.url, parallel)
+        assert len(stub.seen) == 3
+    assert {body for _, body in old} <= {body for _, body in heard}
+    again = await replay(path, asked)
+    assert sorted(again) == sorted(heard)
+    assert len(load_cassette(path).calls) == 6
+
+
+async def test_a_failed_call_leaves_no_gap(tmp_path):
+    """A refusal of the moment is not recorded and takes no number, so that the repeated call is found later."""
+    path = tmp_path / "c.jsonl"
+    await record(path, [question("a")])
+    replies = iter([answers({"error": {"message": "busy"}}, 429), counting])
+
+    async def first_busy(request: web.BaseRequest, body: bytes) -> web.StreamResponse:
+        return await next(replies)(request, body)
+
+    async with serving(first_busy) as stub:
+        heard = await replay_or_record(path, [question("a"), question("new"), question("new")], stub.url)
+    assert [status for status, _ in heard] == [200, 429, 200]
+    assert await replay(path, [question("new")]) == [heard[2]]
+
+
+async def test_with_everything_held_nobody_is_called(tmp_path):
+    """A cassette that holds all answers needs neither provider nor key, and its bytes stay as they are."""
+    path = tmp_path / "c.jsonl"
+    heard = await record(path, [question("a"), question("b")])
+    before = path.read_bytes()
+    assert await replay_or_record(path, [question("a"), question("b")], NOWHERE) == heard
+    assert path.read_bytes() == before
+
+
+def test_two_runs_cannot_record_into_one_file(tmp_path):
+    """The second recorder is refused with the reason; when the first is done, the next one goes on with its calls."""
+    path = tmp_path / "c.jsonl"
+    first = Recorder(path, HEADER, Redactor())
+    with pytest.raises(OsmosisError, match="Another run is recording") as caught:
+        Recorder(path, HEADER, Redactor())
+    assert caught.value.code is ErrorCode.CONFLICT
+    first.close()
+    Recorder(path, HEADER, Redactor()).close()
+    assert load_cassette(path).header == HEADER
+
+
+async def test_cassettes_merge_by_putting_one_behind_the_other(tmp_path):
+    """Two files in one hold the calls of both; where both have one, the later file's answer stands."""
+    first, second, both = tmp_path / "1.jsonl", tmp_path / "2.jsonl", tmp_path / "both.jsonl"
+    await record(first, [question("a"), question("b")])
+    heard = await record(second, [question("b"), question("c")])
+    both.write_bytes(first.read_bytes() + second.read_bytes())
+    assert await replay(both, [question("b"), question("c")]) == heard
+    assert len(load_cassette(both).calls) == 3

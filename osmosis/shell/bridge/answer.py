@@ -167,10 +167,11 @@ class Answerer:
             return self._error_answer(failure.error)
         outcome = read_completion(reply.status, body, reply.retry_after)
         if isinstance(outcome, ProviderError):
-            self._record_refusal(rollout, request, outcome, body)
+            if not reply.recorded:
+                self._record_refusal(rollout, request, outcome, body)
             return self._error_answer(outcome)
         self._count(rollout, outcome.usage, outcome.details)
-        if self._recorder is not None:
+        if self._recorder is not None and not reply.recorded:
             self._recorder.record(rollout, request, status=200, body=body, usage=outcome.usage)
         return WholeAnswer(200, write_completion(outcome, request.client_model))
 
@@ -214,7 +215,7 @@ class Answerer:
         if reply.status != 200 or reply.content_type == "application/json":
             raise CallFailed(await self._stream_refused(rollout, request, reply))
         buffer = b""
-        passing = _Passing(request, keep=self._recorder is not None)
+        passing = _Passing(request, keep=self._recorder is not None and not reply.recorded)
         async for chunk in reply.chunks:
             events, buffer = split_events(buffer, chunk)
             if len(buffer) > EVENT_LIMIT:
@@ -241,12 +242,13 @@ class Answerer:
         outcome = read_completion(reply.status, body, reply.retry_after)
         if isinstance(outcome, Completion):
             return ProviderError(BAD_GATEWAY, "the provider answered a streaming request with a whole completion", 200)
-        self._record_refusal(rollout, request, outcome, body)
+        if not reply.recorded:
+            self._record_refusal(rollout, request, outcome, body)
         return outcome
 
     def _settle_stream(self, rollout: Rollout, request: UpstreamRequest, passing: _Passing) -> None:
         self._count(rollout, passing.usage, passing.details)
-        if self._recorder is not None:
+        if self._recorder is not None and passing.keep:
             self._recorder.record(rollout, request, status=200, events=tuple(passing.kept), usage=passing.usage)
 
     def _count(self, rollout: Rollout, usage: CallUsage | None, details: UsageDetails | None) -> None:
@@ -287,7 +289,7 @@ class _Passing:
         self.terminal = False
         self.kept: list[bytes] = []
         self._request = request
-        self._keep = keep
+        self.keep = keep
 
     def take(self, raw_events: list[bytes]) -> bytes:
         """Account for events and return those that the client gets. Raises CallFailed at one that reports an error."""
@@ -299,7 +301,7 @@ class _Passing:
             if event.usage is not None:
                 self.usage, self.details = event.usage, event.details
             self.finished = self.finished or event.finish_reason
-            if self._keep:
+            if self.keep:
                 self.kept.append(raw)
             if not (event.usage_only and not self._request.wants_usage):
                 out.append(write_event(event, self._request.client_model))

@@ -15,76 +15,49 @@ from osmosis.pure.canonical import decode_json
 from osmosis.pure.cassette import (
     CallKey,
     Cassette,
-    CassetteTail,
     Header,
     RecordedCall,
-    decode_cassette,
     encode_call,
-    encode_cassette,
     encode_header,
     redact,
     request_digest,
 )
 from osmosis.pure.completion import Redactor
-from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.errors import OsmosisError
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
+from osmosis.shell.bridge.cassette_file import disk_error, open_locked, read_cassette, write_cassette
 from osmosis.shell.bridge.source import Rollout
-
-
-def load_cassette(path: Path) -> Cassette:
-    """Read a cassette for replay. Raises OsmosisError when it is missing or damaged."""
-    return _read(path).cassette
-
-
-def _read(path: Path) -> CassetteTail:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise OsmosisError(
-            f"There is no cassette {path}.",
-            code=ErrorCode.NOT_FOUND,
-            hint="Record one with --record FILE, or correct the path.",
-        ) from None
-    except OSError as error:
-        raise _disk_error(path, "read", error) from None
-    return decode_cassette(data, str(path))
-
-
-def _disk_error(path: Path, action: str, error: OSError) -> OsmosisError:
-    return OsmosisError(
-        f"The cassette {path} cannot be {action}.",
-        problems=[Problem(str(path), error.strerror or str(error))],
-        hint="Check the path, its permissions and the free space.",
-    )
 
 
 class Recorder:
     """An open cassette. `error` is set once the file could not be written; the run goes on and reports it."""
 
     def __init__(self, path: Path, header: Header, redactor: Redactor) -> None:
-        """Open `path` for appending, made if missing; calls that it already holds are kept. Raises OsmosisError."""
+        """Open `path` for appending, made if missing; calls that it already holds are kept.
+
+        Raises OsmosisError, also when another run records into it.
+        """
         self.path = path
         self.error: OsmosisError | None = None
         self._redactor = redactor
         self._recorded = 0
-        held = path.stat().st_size if path.is_file() else 0
-        tail = _read(path) if held else None
+        self._file = open_locked(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                if tail is None:
-                    _write(self._file, encode_header(header))
-                elif tail.valid_bytes < held:
-                    os.ftruncate(self._file, tail.valid_bytes)
-                elif not path.read_bytes().endswith(b"\n"):
-                    _write(self._file, b"\n")
-            except OSError:
-                os.close(self._file)
-                raise
+            held = path.stat().st_size
+            tail = read_cassette(path) if held else None
+            if tail is None:
+                _write(self._file, encode_header(header))
+            elif tail.valid_bytes < held:
+                os.ftruncate(self._file, tail.valid_bytes)
+            elif not path.read_bytes().endswith(b"\n"):
+                _write(self._file, b"\n")
         except OSError as error:
-            raise _disk_error(path, "written", error) from None
+            os.close(self._file)
+            raise disk_error(path, "written", error) from None
+        except OsmosisError:
+            os.close(self._file)
+            raise
         self._header = header
 
     def record(
@@ -108,7 +81,7 @@ class Recorder:
         try:
             _write(self._file, encode_call(redact(call, self._redactor)))
         except OSError as error:
-            self.error = _disk_error(self.path, "written", error)
+            self.error = disk_error(self.path, "written", error)
         else:
             self._recorded += 1
 
@@ -116,23 +89,18 @@ class Recorder:
         """Put the file into its normal form. Closing twice is harmless. Raises OsmosisError when the disk refuses."""
         if self._file < 0:
             return
-        os.close(self._file)
-        self._file = -1
-        if self.error is not None:
-            return
-        written = _read(self.path).cassette
-        header = self._header if self._recorded else written.header
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
-            with temporary.open("wb") as file:
-                file.write(encode_cassette(Cassette(header, written.calls)))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            self.error = _disk_error(self.path, "written", error)
-            raise self.error from None
+            if self.error is None:
+                written = read_cassette(self.path).cassette
+                header = self._header if self._recorded else written.header
+                write_cassette(self.path, Cassette(header, written.calls))
+        except OsmosisError as error:
+            self.error = error
+            raise
+        finally:
+            # The lock goes with the descriptor, so that nobody records into the file that was just replaced.
+            os.close(self._file)
+            self._file = -1
 
 
 def _write(file: int, line: bytes) -> None:

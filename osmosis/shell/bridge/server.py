@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from osmosis.pure.bridge_route import INVALID_BODY, UNKNOWN_ROLLOUT, Rejection, locate, rollout_path
@@ -44,7 +46,7 @@ class Bridge:
 
     `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
     401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
-    finished call. The bridge closes `record` when it stops. `max_in_flight` limits the calls that the provider gets at once;
+    finished call; with both, the cassette answers what it holds, and the rest is asked and kept. The bridge closes `record` when it stops. `max_in_flight` limits the calls that the provider gets at once;
     below it the bridge adapts to what the provider takes. `price` is the model's where the config states one.
     """
 
@@ -65,11 +67,10 @@ class Bridge:
         price: ModelPrice | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
-        if record is not None and replay is not None:
-            raise ValueError("a run either records or replays")
         self._endpoint = endpoint
         self._token = token
-        self._replay = None if replay is None else Replay(replay)
+        self._cassette = replay
+        self._replay: Replay | None = None
         self._recorder = record
         self._backoff = backoff
         self._request_limit = request_limit
@@ -77,10 +78,11 @@ class Bridge:
         self._rollouts: dict[str, Rollout] = {}
         self._source: Source | None = None
         self._listener: asyncio.Server | None = None
+        self._others: list[asyncio.Server] = []
         self.port = 0
         self._base_url = ""
         self._public_url: str | None = None
-        self._gate = Gate(max_in_flight) if replay is None else None
+        self._gate = Gate(max_in_flight) if replay is None or record is not None else None
         self._most_connections = 2 * process_ceiling()
         self._answerer = Answerer(
             endpoint=endpoint,
@@ -88,7 +90,7 @@ class Bridge:
             redactor=redactor,
             recorder=record,
             gate=self._gate,
-            price=price_of(endpoint, price),
+            price=price_of(_priced(endpoint, replay), price),
             on_provider_rejected=on_provider_rejected,
             commit_seconds=commit_seconds,
             ping_seconds=ping_seconds,
@@ -98,12 +100,29 @@ class Bridge:
     async def start(self, port: int = 0) -> str:
         """Bind loopback at `port` (0: any free one) and serve. Returns the base URL. Raises OsmosisError if it is taken."""
         listening = _bind(port)
-        self._source = self._replay or source_for(self._endpoint, backoff=self._backoff, on_wait=self._hear)
+        self._source = self._open_source()
         self._server = web.Server(self._handle, request_factory=self._make_request, handler_cancellation=True, access_log=None)
         self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG)
         self.port = listening.getsockname()[1]
         self._base_url = f"http://{HOST}:{self.port}"
         return self._base_url
+
+    def _open_source(self) -> Source:
+        if self._cassette is not None and self._recorder is None:
+            self._replay = Replay(self._cassette)
+            return self._replay
+        source = source_for(self._endpoint, backoff=self._backoff, on_wait=self._hear)
+        return source if self._cassette is None else Replay(self._cassette, source)
+
+    async def listen_also(self, host: str) -> str:
+        """Serve at one more address of this machine, at the same port, and send rollouts there. Returns its base URL.
+
+        The address need not be there yet: an engine makes its network with the first sandbox. Raises OsmosisError.
+        """
+        listening = _bind(self.port, host)
+        self._others.append(await asyncio.get_running_loop().create_server(self._server, sock=listening, backlog=BACKLOG))
+        self._public_url = f"http://{host}:{self.port}"
+        return self._public_url
 
     def advertise(self, url: str, *, trickle_after: float = TRICKLE_AFTER_SECONDS) -> None:
         """Rollouts reach the bridge through `url` from now on.
@@ -183,7 +202,8 @@ class Bridge:
         Stopping twice is harmless. Raises OsmosisError if the cassette could not be finished.
         """
         if self._listener is not None:
-            self._listener.close()
+            for listener in (self._listener, *self._others):
+                listener.close()
             self._listener = None
             running = [task for rollout in self._rollouts.values() for task in _close(rollout)]
             if running:
@@ -249,18 +269,28 @@ class Bridge:
         return error_response(400, shaped.message) if isinstance(shaped, Refusal) else shaped
 
 
-def _bind(port: int) -> socket.socket:
+def _priced(endpoint: Endpoint, replay: Cassette | None) -> Endpoint:
+    """Where calls are billed. A replay costs what its recording did, whatever variables are set today."""
+    return endpoint if replay is None else msgspec.structs.replace(endpoint, base_url=replay.header.recorded_from.rstrip("/"))
+
+
+_IP_FREEBIND = 15  # Linux, ip(7); not named by the socket module
+
+
+def _bind(port: int, host: str = HOST) -> socket.socket:
     # Bound before anything is served, and handed over as it is: nobody can take the port in between.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        if host != HOST and sys.platform == "linux":
+            listening.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+        listening.bind((host, port))
     except OSError as error:
         listening.close()
         raise OsmosisError(
-            f"The model bridge cannot listen on {HOST}:{port}.",
+            f"The model bridge cannot listen on {host}:{port}.",
             code=ErrorCode.CONFLICT,
-            problems=[Problem(f"{HOST}:{port}", error.strerror or str(error))],
+            problems=[Problem(f"{host}:{port}", error.strerror or str(error))],
             hint="Choose another port with --listener-port, or leave the choice to the system.",
         ) from None
     listening.setblocking(False)

@@ -49,12 +49,16 @@ class Rollout:
 
 @dataclass(slots=True)
 class Reply:
-    """An answer that has begun: its HTTP status, the headers that matter, and its body as it arrives."""
+    """An answer that has begun: its HTTP status, the headers that matter, and its body as it arrives.
+
+    `recorded`: it comes from a cassette.
+    """
 
     status: int
     content_type: str
     retry_after: str | None
     chunks: AsyncIterator[bytes]
+    recorded: bool = False
 
     async def read(self) -> bytes:
         """The whole body. Raises CallFailed when it is longer than ANSWER_LIMIT or ends early."""

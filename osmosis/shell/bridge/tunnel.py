@@ -164,7 +164,7 @@ class Tunnel:
         except TimeoutError:
             self._trouble = f"{self.url} does not answer within {PROBE_TIMEOUT_SECONDS:g} s"
         except (aiohttp.ClientError, OSError) as error:
-            self._trouble = f"{self.url} cannot be reached: {error or type(error).__name__}"
+            self._trouble = f"{self.url} cannot be reached: {str(error) or type(error).__name__}"
         return False
 
     async def _read(self, pattern: re.Pattern[str]) -> None:

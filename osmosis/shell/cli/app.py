@@ -78,6 +78,18 @@ judgements and, where records have a human_score, how close the judge is to peop
 judgements are kept in a journal beside it as they arrive, and --resume goes on from there."""
 
 
+_ROLLOUT_INIT = """\
+Write a new rollout that works as it is.
+
+Puts rollouts/NAME with its entrypoint, pyproject.toml and README into the workspace, an eval and a training config, and a \
+small dataset. From a source checkout of osmosis the rollout uses that checkout."""
+
+_ROLLOUT_VALIDATE = """\
+Try a rollout out, with no key and no model.
+
+Installs the environment of rollouts/NAME, imports its entrypoint there, starts its server, and runs one row against a stub \
+model. The score of that row means nothing; that there is one does."""
+
 _SERVE_LOOP = """\
 Serve an agent loop to a trainer.
 
@@ -132,6 +144,8 @@ def build_app(mode: Mode) -> App:
     evaluation.command("osmosis.shell.cli.eval_export:eval_export", name="export", help=_EVAL_EXPORT)
     app.command(evaluation)
     rollout = App(name="rollout", help="Write and serve rollouts.", version_flags=())
+    rollout.command("osmosis.shell.cli.rollout_init:rollout_init", name="init", help=_ROLLOUT_INIT)
+    rollout.command("osmosis.shell.cli.rollout_validate:rollout_validate", name="validate", help=_ROLLOUT_VALIDATE)
     rollout.command("osmosis.shell.cli.rollout_serve_loop:rollout_serve_loop", name="serve-loop", help=_SERVE_LOOP)
     rollout.command("osmosis.shell.cli.rollout_validate_loop:rollout_validate_loop", name="validate-loop", help=_VALIDATE_LOOP)
     app.command(rollout)

@@ -22,6 +22,7 @@ from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
 from osmosis.pure.dataset_rows import encode_dataset_rows
+from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import InvocationStarted
 from osmosis.pure.plan import Manifest, new_manifest
 from osmosis.pure.projections import running_summary
@@ -38,6 +39,7 @@ from osmosis.shell.bridge import Bridge, Recorder, preflight
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
+from osmosis.shell.evaluation.descriptors import descriptor_limit, rollout_ceiling
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
 from osmosis.shell.evaluation.preparation import Preparation
@@ -81,7 +83,7 @@ class Invocation:
         file = read_secrets_file(self._secrets_path(self._request.secrets_file)) if self._request.secrets_file else ()
         found = resolve_secrets(self._config.secret_names, file, inherited, self._view.prompt_secret)
         with placed_in_environment(found.placed):
-            endpoint = resolve(self._config.experiment.model_path, os.environ, replay=self._preparation.cassette is not None)
+            endpoint = self._endpoint()
             required = {secret.name: secret.value for secret in found.required}
             configured, other = values_to_redact(found)
             # A known variable that the secrets file overrides still stands in the rollout's environment.
@@ -91,12 +93,22 @@ class Invocation:
             rollout_environment = inherited | self._config.env | required
             return asyncio.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
 
+    def _endpoint(self) -> Endpoint:
+        model_path = self._config.experiment.model_path
+        try:
+            return resolve(model_path, os.environ, replay=self._preparation.cassette is not None)
+        except OsmosisError:
+            if self._preparation.held is None:
+                raise
+            # The cassette may hold everything; the first call that it does not hold will say what is missing.
+            return resolve(model_path, os.environ, replay=True)
+
     def _secrets_path(self, given: str) -> str:
         return given if given == STANDARD_INPUT else str(self._request.working_directory / os.path.expanduser(given))
 
     async def _evaluate(self, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor) -> RunReport:
         with self._interrupts():
-            if self._preparation.cassette is None:
+            if self._preparation.cassette is None and self._preparation.held is None:
                 self._view.milestone(f"checking model {self._config.experiment.model_path}")
                 await preflight(endpoint, redactor=redactor)
             archived = self._archive()
@@ -168,7 +180,7 @@ class Invocation:
             self._view.milestone(f"starting rollout server ({launch.entrypoint})")
             server = await RolloutProcess.start(launch, log, self._files)
             stack.push_async_callback(server.stop, 0.0)
-            self._welcome(server)
+            self._welcome(server, state.assignment)
             route = await open_route(stack, self._route_request(bridge, server), self._view, self._files, self._tunnel_lost)
             tools = Tools(
                 bridge=bridge,
@@ -203,6 +215,7 @@ class Invocation:
             attempts=self._reading.history.attempts,
             max_in_flight=self._request.max_in_flight,
             batch_size=self._config.evaluation.batch_size,
+            ceiling=rollout_ceiling(),
         )
 
     def _log_start(self, log: RunLog) -> None:
@@ -220,7 +233,7 @@ class Invocation:
         await sync_environment(self._preparation.project, environment, log)
 
     async def _start_bridge(self, stack: AsyncExitStack, endpoint: Endpoint, redactor: Redactor) -> Bridge:
-        record = self._request.record
+        record = self._request.record or self._request.replay_or_record
         recorder = None
         if record is not None:
             header = Header(model=endpoint.model_path, recorded_from=endpoint.base_url, created_at=utc_now())
@@ -230,7 +243,7 @@ class Invocation:
             token=self._token,
             redactor=redactor,
             record=recorder,
-            replay=self._preparation.cassette,
+            replay=self._preparation.cassette or self._preparation.held,
             price=self._config.price,
             max_in_flight=self._request.max_in_flight,
             on_provider_rejected=self._provider_rejected,
@@ -255,8 +268,14 @@ class Invocation:
             port=self._request.rollout_port,
         )
 
-    def _welcome(self, server: RolloutProcess) -> None:
+    def _welcome(self, server: RolloutProcess, assignment: Assignment) -> None:
         self._view.milestone(f"rollout server healthy on port {server.port}")
+        cap = assignment.cap(server.health.capacity)
+        if cap < msgspec.structs.replace(assignment, ceiling=None).cap(server.health.capacity):
+            self._view.warning(
+                "FEW_FILE_DESCRIPTORS",
+                f"this process may open {descriptor_limit()} files, so at most {cap} rollouts run at once; raise it with ulimit -n",
+            )
         if server.sdk_version not in (None, __version__):
             self._view.warning(
                 "ROLLOUT_SDK_VERSION_MISMATCH",
@@ -272,6 +291,8 @@ class Invocation:
             tunnel=self._request.tunnel,
             advertise_url=self._request.advertise_url,
             sandbox=sandbox if server.health.requires_public_url else None,
+            listener_host=self._request.listener_host,
+            gateway=server.health.gateway,
         )
 
     def _tunnel_lost(self, reason: str) -> None:
@@ -294,7 +315,7 @@ class Invocation:
         )
 
     def _open_journal(
-        self, *, on_committed: Callable[[tuple[str, ...]], None], on_failed: Callable[[OSError], None]
+        self, *, on_committed: Callable[[tuple[str, ...]], None], on_failed: Callable[[Exception], None]
     ) -> JournalWriter:
         self._journal = JournalWriter(
             self._files,

@@ -22,7 +22,7 @@ from osmosis.pure.names import NAME_COUNT, generate, validate_name
 from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, run_inputs
 from osmosis.pure.selection import parse_rows
 from osmosis.pure.tunnel import check_flags
-from osmosis.shell.bridge.recorder import load_cassette
+from osmosis.shell.bridge.cassette_file import load_cassette
 from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import RunDirectory, refuse_symlink
@@ -33,7 +33,11 @@ _T = TypeVar("_T")
 
 
 class Preparation(msgspec.Struct, frozen=True):
-    """A run's inputs, read and checked. All paths are absolute."""
+    """A run's inputs, read and checked. All paths are absolute.
+
+    `cassette` answers every model call (`--replay`); `held` answers what it holds (`--replay-or-record`), and as it grows with
+    the run, it is no part of the run's lock.
+    """
 
     request: RunRequest
     workspace: Path
@@ -42,6 +46,7 @@ class Preparation(msgspec.Struct, frozen=True):
     dataset: LoadedDataset
     sources: SourceTree
     cassette: Cassette | None
+    held: Cassette | None
     inputs: RunInputs
     provenance: Provenance
     directory: RunDirectory
@@ -61,13 +66,14 @@ def prepare(request: RunRequest) -> Preparation:
     output_root = _output_root(request, workspace)
 
     checks = _Checks()
-    checks.run(lambda: check_flags(request.tunnel, request.advertise_url, request.listener_port))
+    checks.run(lambda: check_flags(request.tunnel, request.advertise_url, request.listener_port, request.listener_host))
     name = checks.run(lambda: validate_name(request.name) if request.name else _unused_name(output_root))
     dataset = checks.run(lambda: _read_dataset(request, config))
     sources = checks.run(lambda: _scan(project, config.experiment.entrypoint, output_root, label))
     replay = request.working_directory / request.replay.expanduser() if request.replay else None
     cassette = checks.run(lambda: load_cassette(replay)) if replay else None
-    checks.run(lambda: _check_record_target(request))
+    held = checks.run(lambda: _held(request))
+    checks.run(lambda: _check_record_target(request.record or request.replay_or_record, request.working_directory))
     checks.raise_problems()
     assert name is not None
     assert dataset is not None
@@ -84,6 +90,7 @@ def prepare(request: RunRequest) -> Preparation:
         dataset=dataset,
         sources=sources,
         cassette=cassette,
+        held=held,
         inputs=run_inputs(config, identity, sources.digest, cassettes.fingerprint(cassette) if cassette else None),
         provenance=_provenance(config, config_path, workspace, dataset),
         directory=directory,
@@ -157,13 +164,20 @@ def _scan(project: Path, entrypoint: str, output_root: Path, label: str) -> Sour
     return tree
 
 
-def _check_record_target(request: RunRequest) -> None:
-    if request.record is None:
+def _held(request: RunRequest) -> Cassette | None:
+    if request.replay_or_record is None:
+        return None
+    path = request.working_directory / request.replay_or_record.expanduser()
+    return load_cassette(path) if path.is_file() and path.stat().st_size else None
+
+
+def _check_record_target(record: Path | None, working_directory: Path) -> None:
+    if record is None:
         return
-    target = request.working_directory / request.record.expanduser()
+    target = working_directory / record.expanduser()
     if target.is_dir() or not target.parent.is_dir():
         raise OsmosisError(
-            f"A cassette cannot be recorded to {request.record}.",
+            f"A cassette cannot be recorded to {record}.",
             problems=[Problem(str(target), "is a directory" if target.is_dir() else "its directory does not exist")],
             hint="Name a file in a directory that exists.",
         )

@@ -29,7 +29,8 @@ from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.retry_policy import BACKOFF_SECONDS, PATIENCE_SECONDS, retry_delay
 from osmosis.pure.rubric import Judgement, Prompt, Question, UnusableReply, build_prompt, read_judgement
 from osmosis.pure.secret_forms import secret_values
-from osmosis.shell.bridge.recorder import Recorder, load_cassette
+from osmosis.shell.bridge.cassette_file import load_cassette
+from osmosis.shell.bridge.recorder import Recorder
 from osmosis.shell.bridge.replay import Replay
 from osmosis.shell.bridge.source import CallFailed, Rollout, Source
 from osmosis.shell.bridge.sources import source_for
