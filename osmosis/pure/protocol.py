@@ -215,7 +215,8 @@ class Health(msgspec.Struct, frozen=True):
     """The parts of a health report that a runner acts on; whatever is absent or malformed is None (sections 7.2 and 16.8).
 
     `capacity` is how many rollouts the server takes at once: `max_queue_depth`, else `concurrency.max_concurrent`, and only
-    if it is a positive integer. `requires_public_url` is True only if the report says exactly that.
+    if it is a positive integer. `requires_public_url` is True only if the report says exactly that. `gateway` is this machine's
+    address in the sandboxes' network.
     """
 
     instance_id: str | None = None
@@ -224,6 +225,7 @@ class Health(msgspec.Struct, frozen=True):
     capacity: int | None = None
     environment: str | None = None
     requires_public_url: bool = False
+    gateway: str | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -298,6 +300,7 @@ def decode_health(data: bytes) -> Health:
         capacity=_capacity(report),
         environment=_text(endpoint.get("environment")),
         requires_public_url=endpoint.get("requires_public_url") is True,
+        gateway=_text(endpoint.get("gateway")),
     )
 
 

@@ -1,13 +1,15 @@
 """The public way to the model bridge: which way a run takes, and what a tunnel program's words mean (E3, `eval_local.md` 11).
 
 A managed quick tunnel is chosen by `--tunnel cloudflared`, or by itself when the rollout server's health report says that the
-sandbox cannot reach this machine's loopback. `--advertise-url` names a way that the user keeps. A log line is no proof that a
-tunnel works: only an answer of this very bridge through the public URL is.
+sandbox cannot reach this machine's loopback. `--advertise-url` names a way that the user keeps. `--listener-host` makes the
+bridge listen in the network of the sandboxes as well (ruling 26). A log line is no proof that a tunnel works: only an answer of
+this very bridge through the public URL is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import re
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -30,6 +32,7 @@ class Way(StrEnum):
     """How rollouts reach the bridge."""
 
     LOOPBACK = "loopback"
+    LISTENER = "listener"
     TUNNEL = "tunnel"
     ADVERTISED = "advertised"
 
@@ -41,18 +44,48 @@ class Route(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def choose_route(*, tunnel: str | None, advertise_url: str | None, sandbox: str | None) -> Route:
-    """`sandbox` names one that cannot reach loopback, None when rollouts can. Flags win over the health report."""
+AUTO = "auto"
+"""As `--listener-host`: the gateway of the sandboxes' network, which the rollout server reports."""
+
+
+def choose_route(
+    *, tunnel: str | None, advertise_url: str | None, sandbox: str | None, listener_host: str | None = None
+) -> Route:
+    """`sandbox` names one that cannot reach loopback, None when rollouts can. Flags win over the health report.
+
+    With `--listener-host auto` a rollout that can reach loopback needs nothing else.
+    """
     if advertise_url is not None:
         return Route(Way.ADVERTISED, "--advertise-url")
     if tunnel is not None:
         return Route(Way.TUNNEL, "--tunnel")
+    if listener_host is not None and (sandbox is not None or listener_host != AUTO):
+        return Route(Way.LISTENER, "--listener-host")
     return Route(Way.LOOPBACK) if sandbox is None else Route(Way.TUNNEL, f"the {sandbox} sandbox cannot reach loopback")
 
 
-def check_flags(tunnel: str | None, advertise_url: str | None, listener_port: int | None) -> None:
-    """Raises OsmosisError with everything that is wrong with `--tunnel`, `--advertise-url` and `--listener-port` together."""
+def listener_address(listener_host: str, gateway: str | None, sandbox: str | None) -> str:
+    """The address to listen at besides loopback. Raises OsmosisError for `auto` if the rollout server reports no gateway."""
+    if listener_host != AUTO:
+        return listener_host
+    if gateway is None:
+        raise OsmosisError(
+            f"The {sandbox} sandbox does not say at which address of this machine it can reach the model.",
+            code=ErrorCode.NOT_FOUND,
+            hint="Name the address of this machine in the sandboxes' network: --listener-host ADDRESS.",
+        )
+    return gateway
+
+
+def check_flags(
+    tunnel: str | None, advertise_url: str | None, listener_port: int | None, listener_host: str | None = None
+) -> None:
+    """Raises OsmosisError with everything that is wrong with the flags that open a way to the model, taken together."""
     problems = []
+    if listener_host is not None:
+        problems += [Problem("--listener-host", message, "listener_host") for message in _host_problems(listener_host)]
+        if tunnel is not None or advertise_url is not None:
+            problems.append(Problem("--listener-host", "excludes --tunnel and --advertise-url", "listener_host"))
     if tunnel not in (None, PROGRAM):
         problems.append(Problem("--tunnel", f"the only tunnel that can be managed is {PROGRAM}", "tunnel"))
     if advertise_url is not None:
@@ -65,8 +98,22 @@ def check_flags(tunnel: str | None, advertise_url: str | None, listener_port: in
         raise OsmosisError(
             "The public way to the model cannot be used.",
             problems=problems,
-            hint="Use --tunnel cloudflared alone, or --advertise-url URL together with --listener-port PORT.",
+            hint="Use --tunnel cloudflared alone, or --listener-host, or --advertise-url URL with --listener-port PORT.",
         )
+
+
+def _host_problems(host: str) -> list[str]:
+    if host == AUTO:
+        return []
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return [f"must be {AUTO} or an IPv4 address of this machine"]
+    if address.version != 4 or address.is_multicast:
+        return [f"must be {AUTO} or an IPv4 address of this machine"]
+    if address.is_unspecified:
+        return ["must not be every address of this machine; name the one that the sandboxes see"]
+    return []
 
 
 def _url_problems(url: str) -> list[str]:

@@ -75,6 +75,13 @@ TunnelOption = Annotated[
 AdvertiseOption = Annotated[
     str | None, Parameter(group=_ADVANCED, help="Public URL of a tunnel of your own to --listener-port.")
 ]
+ListenerHostOption = Annotated[
+    str | None,
+    Parameter(
+        group=_ADVANCED,
+        help="Let docker or podman sandboxes reach the model: auto, or this machine's address in their network.",
+    ),
+]
 VerboseFlag = Annotated[bool, Parameter(group=_ADVANCED, help="Echo the log of the run.")]
 
 
@@ -98,6 +105,7 @@ def eval_run(
     listener_port: ListenerPortOption = None,
     tunnel: TunnelOption = None,
     advertise_url: AdvertiseOption = None,
+    listener_host: ListenerHostOption = None,
     verbose: VerboseFlag = False,
     terminal: Annotated[Output, INJECTED],
 ) -> OperationResult:
@@ -119,6 +127,7 @@ def eval_run(
         listener_port=listener_port,
         tunnel=tunnel,
         advertise_url=advertise_url,
+        listener_host=listener_host,
         replay_or_record=replay_or_record,
     )
     return run(Invocation(request, yes=yes, verbose=verbose, mode=terminal.mode), terminal)

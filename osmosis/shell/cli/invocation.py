@@ -42,6 +42,7 @@ _VALUES: tuple[tuple[str, Callable[[RunRequest], object]], ...] = (
     ("--listener-port", lambda request: request.listener_port),
     ("--tunnel", lambda request: request.tunnel),
     ("--advertise-url", lambda request: request.advertise_url),
+    ("--listener-host", lambda request: request.listener_host),
 )
 _FLAGS: tuple[tuple[str, Callable[[Invocation], bool]], ...] = (
     ("--fresh", lambda invocation: invocation.request.fresh),

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from osmosis.pure.tunnel import MOST_IN_FLIGHT, PROGRAM, Way, choose_route, is_insecure, proof
+from osmosis.pure.tunnel import MOST_IN_FLIGHT, PROGRAM, Way, choose_route, is_insecure, listener_address, proof
 from osmosis.shell.bridge import Bridge
 from osmosis.shell.bridge.tunnel import Tunnel
 from osmosis.shell.evaluation.clock import utc_now
@@ -19,7 +19,7 @@ from osmosis.shell.evaluation.view import RunView
 
 
 class RouteRequest(msgspec.Struct, frozen=True):
-    """What decides the way. `sandbox` names one that cannot reach loopback."""
+    """What decides the way. `sandbox` names one that cannot reach loopback, `gateway` this machine's address in its network."""
 
     bridge: Bridge
     token: str
@@ -27,6 +27,8 @@ class RouteRequest(msgspec.Struct, frozen=True):
     tunnel: str | None
     advertise_url: str | None
     sandbox: str | None
+    listener_host: str | None = None
+    gateway: str | None = None
 
 
 class OpenRoute(msgspec.Struct, frozen=True):
@@ -39,8 +41,19 @@ async def open_route(
     stack: AsyncExitStack, request: RouteRequest, view: RunView, files: FileLayer, on_lost: Callable[[str], None]
 ) -> OpenRoute:
     """Open the way, and have `stack` close it. `on_lost` is called if it is lost. Raises OsmosisError when it does not open."""
-    route = choose_route(tunnel=request.tunnel, advertise_url=request.advertise_url, sandbox=request.sandbox)
+    route = choose_route(
+        tunnel=request.tunnel,
+        advertise_url=request.advertise_url,
+        sandbox=request.sandbox,
+        listener_host=request.listener_host,
+    )
     if route.way is Way.LOOPBACK:
+        return OpenRoute()
+    if route.way is Way.LISTENER:
+        assert request.listener_host is not None  # the way follows from it
+        address = listener_address(request.listener_host, request.gateway, request.sandbox)
+        url = await request.bridge.listen_also(address)
+        view.warning("MODEL_EXPOSED", f"the model answers at {url} too, to whoever reaches it there with the run's token")
         return OpenRoute()
     if route.way is Way.ADVERTISED:
         assert request.advertise_url is not None  # the way follows from it

@@ -12,7 +12,7 @@ class RunRequest(msgspec.Struct, frozen=True):
 
     `secrets_file` `-` is standard input; `rows` is the unparsed selection; `output` is the root below which run directories
     lie. `record`, `replay` and `replay_or_record` exclude each other. `tunnel` names a tunnel program to manage,
-    `advertise_url` a public way to `listener_port` that the user keeps.
+    `advertise_url` a public way to `listener_port` that the user keeps, `listener_host` one more address of this machine.
     """
 
     config_path: Path
@@ -32,3 +32,4 @@ class RunRequest(msgspec.Struct, frozen=True):
     tunnel: str | None = None
     advertise_url: str | None = None
     replay_or_record: Path | None = None
+    listener_host: str | None = None
