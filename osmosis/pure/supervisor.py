@@ -95,7 +95,8 @@ class Assignment(msgspec.Struct, frozen=True):
     """What one invocation has to do; does not change while it runs.
 
     `invocation` is recorded with the time of the first `Ready`. `source_rows[row_index]` is the row's offset in the dataset
-    file. `attempts` counts earlier attempts by item.
+    file. `attempts` counts earlier attempts by item. `ceiling` is how many items this process has file descriptors for: without
+    one that is to spare, items would fail for a fault that is not theirs.
     """
 
     invocation: InvocationStarted
@@ -105,6 +106,12 @@ class Assignment(msgspec.Struct, frozen=True):
     attempts: Mapping[WorkItem, int]
     max_in_flight: int | None = None
     batch_size: int | None = None
+    ceiling: int | None = None
+
+    def cap(self, capacity: int | None) -> int:
+        """How many items may be in flight on a server that takes `capacity` at once."""
+        wanted = in_flight_limit(self.max_in_flight or self.batch_size, capacity)
+        return wanted if self.ceiling is None else min(wanted, self.ceiling)
 
 
 class InFlight(msgspec.Struct, frozen=True):
@@ -206,7 +213,7 @@ def progress(state: State, waiting: int = 0, next_try_s: float | None = None) ->
 
 def _start(state: State, event: Ready) -> Step:
     assignment = state.assignment
-    cap = in_flight_limit(assignment.max_in_flight or assignment.batch_size, event.capacity)
+    cap = assignment.cap(event.capacity)
     effects: list[Effect] = [] if state.began else [Append(msgspec.structs.replace(assignment.invocation, at=event.at))]
     return _go_on(_with(state, phase=Phase.RUNNING, cap=cap, began=True), event.at, effects)
 

@@ -17,7 +17,7 @@ from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter,
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from tests.integration.stub_model import StubModel
-from tests.integration.workspaces import Workspace, eventually
+from tests.integration.workspaces import PATIENCE, Workspace, eventually
 
 AT = "2026-11-30T12:35:44.521865Z"
 
@@ -80,7 +80,8 @@ async def finish_item(journal: JournalWriter, projector: Projector, committed: a
     result = Result(item, row, name, Status.SUCCESS, AT, 1.5, reward=1.0)
     journal.append(Attempt(item, name, 1, AT))
     journal.commit(result)
-    await committed.get()
+    async with asyncio.timeout(PATIENCE):
+        await committed.get()
     projector.publish(result)
 
 
@@ -90,13 +91,14 @@ async def test_the_cost_of_an_item_does_not_grow(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path, "flat")
     directory.path.mkdir()
     committed: asyncio.Queue[None] = asyncio.Queue()
+    failures: list[Exception] = []
     journal = JournalWriter(
         disk,
         directory.journal,
         JournalReading(RunHistory(3000)),
         evidence=directory.trial,
         on_committed=lambda _: committed.put_nowait(None),
-        on_failed=lambda error: pytest.fail(str(error)),
+        on_failed=failures.append,
     )
     projector = Projector(disk, directory, pytest.fail)
     journal.append(InvocationStarted("flat", AT, "0.3.10"))
@@ -109,8 +111,32 @@ async def test_the_cost_of_an_item_does_not_grow(tmp_path: Path) -> None:
             costs[row] = dict(disk.work)
     await journal.close()
     projector.close()
+    assert failures == []
     assert costs[1699] == costs[2999]
     assert 100 <= costs[2999]["journal.write calls"] <= 200
     assert costs[2999]["journal.sync calls"] == 100
     assert costs[2999]["index.append calls"] == 100
     assert len(read_journal(directory.journal, 3000).history.results) == 2000
+
+
+async def test_a_record_that_cannot_be_written_is_a_failure_and_not_a_silence(tmp_path: Path) -> None:
+    """Whatever goes wrong while a group is written, the run hears of it; results before it stay."""
+    directory = RunDirectory(tmp_path, "odd")
+    directory.path.mkdir()
+    heard: asyncio.Queue[tuple[str, ...] | Exception] = asyncio.Queue()
+    journal = JournalWriter(
+        FileLayer(),
+        directory.journal,
+        JournalReading(RunHistory(2)),
+        evidence=directory.trial,
+        on_committed=heard.put_nowait,
+        on_failed=heard.put_nowait,
+    )
+    names = [rollout_id("odd", WorkItem(row, 0), 1) for row in range(2)]
+    for row, duration in enumerate((1.0, float("nan"))):
+        journal.commit(Result(WorkItem(row, 0), row, names[row], Status.SUCCESS, AT, duration))
+        async with asyncio.timeout(PATIENCE):
+            outcome = await heard.get()
+        assert outcome == (names[0],) if row == 0 else isinstance(outcome, ValueError)
+    await journal.close()
+    assert [item.row_index for item in read_journal(directory.journal, 2).history.results] == [0]

@@ -274,7 +274,7 @@ class Invocation:
         if cap < msgspec.structs.replace(assignment, ceiling=None).cap(server.health.capacity):
             self._view.warning(
                 "FEW_FILE_DESCRIPTORS",
-                f"this process may open {descriptor_limit()} files, so at most {cap} rollouts run at once; raise it with ulimit -n",
+                f"this process may open {descriptor_limit()} files, so {cap} rollouts run at once; raise it with ulimit -n",
             )
         if server.sdk_version not in (None, __version__):
             self._view.warning(

@@ -64,7 +64,7 @@ class JournalWriter:
 
     `evidence` names the directory of a rollout's own files, which a result stands on: they are made durable before it.
     `on_committed` is called on the event loop with the rollout ids of each group that became durable; `on_failed` once, with
-    the reason, when the disk refuses. After that nothing more is written.
+    the reason, when the disk refuses or a record cannot be written. After that nothing more is written.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class JournalWriter:
         *,
         evidence: Callable[[str], Path],
         on_committed: Callable[[tuple[str, ...]], None],
-        on_failed: Callable[[OSError], None],
+        on_failed: Callable[[Exception], None],
     ) -> None:
         self._files = files
         self._sequence = reading.records
@@ -128,7 +128,7 @@ class JournalWriter:
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, work)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 - a writer that dies without a word would leave the run waiting for ever
             self._failed = True
             await loop.run_in_executor(self._thread, self._take_back)
             self._on_failed(error)
