@@ -94,13 +94,29 @@ def mean_estimate(values: pl.Series, confidence: float = CONFIDENCE, what: str =
     exponent = _exponent(values)
     if exponent is None:
         return undefined(TOO_LARGE, units=units)
-    scaled = scaled_down(values, exponent)
-    mean = float_sum(scaled) / units
-    error = None
-    if units > 1:
-        deviations = scaled - mean
-        error = sqrt(float_sum(deviations * deviations) / (units - 1) / units) if scaled.min() != scaled.max() else None
-    return rescaled(_t_interval(mean, error, units, confidence, what), exponent)
+    mean, variance = mean_and_variance(scaled_down(values, exponent))
+    return rescaled(estimate_from_moments(mean, variance, units, confidence, what), exponent)
+
+
+def mean_and_variance(values: pl.Series) -> tuple[float, float | None]:
+    """The mean of at least one finite value of moderate size, and the sample variance (n - 1), None for a single value.
+
+    Equal values have a variance of exactly 0.
+    """
+    units = len(values)
+    mean = float_sum(values) / units
+    if units < 2 or values.min() == values.max():
+        return mean, None if units < 2 else 0.0
+    deviations = values - mean
+    return mean, float_sum(deviations * deviations) / (units - 1)
+
+
+def estimate_from_moments(
+    mean: float, variance: float | None, units: int, confidence: float = CONFIDENCE, what: str = "rows"
+) -> Estimate:
+    """The t interval of a mean whose `units` >= 1 values have this sample variance."""
+    error = sqrt(variance / units) if variance is not None else None
+    return _t_interval(mean, error, units, confidence, what)
 
 
 def clustered_mean_estimate(values: pl.Series, clusters: pl.Series, confidence: float = CONFIDENCE) -> Estimate:
@@ -263,19 +279,20 @@ def variance_split(variance_of_means: float, within: float | None, inverse_runs:
 
 
 def detectable_effect(
-    estimate: Estimate, within: float | None, inverse_runs: float, confidence: float = CONFIDENCE, power: float = POWER
+    estimate: Estimate, run_noise: float | None, confidence: float = CONFIDENCE, power: float = POWER
 ) -> DetectableEffect:
     """The smallest true difference to a second run like this one that a two-sided test at `confidence` finds with `power`.
 
-    (t of 1 - alpha/2 plus t of the power) times the standard error of the difference (Bloom 1995; Miller 2024).
+    (t of 1 - alpha/2 plus t of the power) times the standard error of the difference (Bloom 1995; Miller 2024). `run_noise` is
+    the part of the mean's variance that another run of the same rows would draw anew; None where it is not known.
     """
-    error, rows = estimate.standard_error, estimate.units
+    error, units = estimate.standard_error, estimate.units
     if error is None:
         return DetectableEffect(None, None, power, estimate.reason)
-    unpaired = _reach(sqrt(2.0) * error, 2 * (rows - 1), confidence, power)
-    if within is None:
+    unpaired = _reach(sqrt(2.0) * error, 2 * (units - 1), confidence, power)
+    if run_noise is None:
         return DetectableEffect(unpaired, None, power, RAN_ONCE)
-    paired = _reach(sqrt(2.0 * within * inverse_runs / rows), rows - 1, confidence, power)
+    paired = _reach(sqrt(2.0 * run_noise), units - 1, confidence, power)
     return DetectableEffect(unpaired, min(paired, unpaired), power)
 
 

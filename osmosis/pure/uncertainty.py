@@ -7,6 +7,8 @@ the samples, nor on how the frame is cut, nor on the number of threads (`osmosis
 
 from __future__ import annotations
 
+from math import fsum
+
 import polars as pl
 
 from osmosis.pure.bootstrap import bootstrap_curves, resample_count
@@ -23,7 +25,7 @@ from osmosis.pure.estimate import (
     Uncertainty,
     VarianceSplit,
 )
-from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum, scaled_up
+from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum
 from osmosis.pure.journal import Status
 from osmosis.pure.pass_at_k import RowOutcomes, powers_of_two
 from osmosis.pure.plan import Manifest
@@ -34,7 +36,8 @@ from osmosis.pure.statistics import (
     TOO_LARGE,
     clustered_mean_estimate,
     detectable_effect,
-    mean_estimate,
+    estimate_from_moments,
+    mean_and_variance,
     pass_rate_estimate,
     pass_rate_variance,
     rescaled,
@@ -43,6 +46,8 @@ from osmosis.pure.statistics import (
 )
 
 _VARIANCE_BITS = 31
+_SQUARES_UP_TO = 500
+"""Binary exponent beyond which squares leave the range of a double."""
 
 
 def bootstrap_seed(manifest: Manifest) -> str:
@@ -92,14 +97,17 @@ def measure_uncertainty(samples: pl.DataFrame, table: RowTable, seed: str, confi
         pass_hat_k=hat_k,
         pass_rate_variance=pass_variance,
         reward_variance=reward_variance,
-        detectable_pass_rate=detectable_effect(pass_rate, pass_variance.within_row, _inverse_runs(histogram), confidence),
+        detectable_pass_rate=detectable_effect(pass_rate, _run_noise(pass_variance.within_row, histogram), confidence),
         detectable_reward=detectable_reward,
     )
 
 
-def _inverse_runs(histogram: tuple[RowOutcomes, ...]) -> float:
+def _run_noise(within: float | None, histogram: tuple[RowOutcomes, ...]) -> float | None:
+    """The variance that runs within rows leave in the mean over rows."""
     rows = sum(outcomes.rows for outcomes in histogram)
-    return sum(outcomes.rows / outcomes.scored for outcomes in histogram) / rows if rows else 0.0
+    if within is None or not rows:
+        return None
+    return within * sum(outcomes.rows / outcomes.scored for outcomes in histogram) / rows**2
 
 
 def _clustered_pass_rate(table: RowTable, confidence: float) -> Estimate:
@@ -111,31 +119,35 @@ def _clustered_pass_rate(table: RowTable, confidence: float) -> Estimate:
 def _rewards(samples: pl.DataFrame, table: RowTable, confidence: float) -> tuple[Estimate, VarianceSplit, DetectableEffect]:
     """The mean of row means with its interval, the variance split, and what could be detected."""
     means = table.mean_rewards()
-    rows = len(means)
-    exponent = table.unit.exponent
+    rows, exponent = len(means), table.unit.exponent
+    if not rows:
+        return _without_split(undefined(NO_SAMPLE), NO_SAMPLE)
+    centre, variance = mean_and_variance(means["mean"])
     if "cluster" in means.columns:
-        scaled = clustered_mean_estimate(means["mean"], means["cluster"], confidence) if rows else undefined(NO_SAMPLE)
+        scaled = clustered_mean_estimate(means["mean"], means["cluster"], confidence)
     else:
-        scaled = mean_estimate(means["mean"], confidence)
+        scaled = estimate_from_moments(centre, variance, rows, confidence)
     estimate = rescaled(scaled, exponent)
-    if rows < 2:
-        reason = ONE_ROW if rows else NO_SAMPLE
-        return estimate, VarianceSplit(None, None, None, None, None, reason), detectable_effect(estimate, None, 1.0, confidence)
-    centre = float_sum(means["mean"]) / rows
-    deviations = means["mean"] - centre
-    variance = float_sum(deviations * deviations) / (rows - 1)
-    inverse_runs = float_sum(1.0 / means["graded"]) / rows
-    within = _within_row(samples, table, centre, means)
-    if scaled_up(1.0, 2 * exponent) is None:
-        return (
-            estimate,
-            VarianceSplit(None, None, None, None, None, TOO_LARGE),
-            detectable_effect(estimate, None, 1.0, confidence),
-        )
+    if variance is None:
+        return _without_split(estimate, ONE_ROW)
+    if abs(exponent) > _SQUARES_UP_TO:
+        return _without_split(estimate, TOO_LARGE)
     square = 2.0 ** (2 * exponent)
-    within = None if within is None else within * square
-    split = variance_split(variance * square, within, inverse_runs, rows)
-    return estimate, split, detectable_effect(estimate, within, inverse_runs, confidence)
+    inverse_runs = _inverse_runs(means["graded"])
+    within = _within_row(samples, table, centre, means)
+    split = variance_split(variance * square, None if within is None else within * square, inverse_runs, rows)
+    noise = None if within is None else within * square * inverse_runs / rows
+    return estimate, split, detectable_effect(estimate, noise, confidence)
+
+
+def _without_split(estimate: Estimate, reason: str) -> tuple[Estimate, VarianceSplit, DetectableEffect]:
+    return estimate, VarianceSplit(None, None, None, None, None, reason), detectable_effect(estimate, None)
+
+
+def _inverse_runs(graded: pl.Series) -> float:
+    """The mean of 1 / runs over rows, from the few different numbers of runs."""
+    counts = graded.value_counts(name="rows").sort(graded.name)
+    return fsum(rows / runs for runs, rows in counts.iter_rows()) / len(graded)
 
 
 def _within_row(samples: pl.DataFrame, table: RowTable, centre: float, means: pl.DataFrame) -> float | None:

@@ -281,10 +281,10 @@ def test_what_more_data_buys():
 def test_detectable_effect_for_large_runs():
     """(1.960 + 0.842) * sqrt(2) standard errors, the textbook formula; nothing from nothing."""
     large = Estimate(0.5, 0.01, 0.48, 0.52, Method.T, 100_000)
-    effect = detectable_effect(large, None, 1.0)
+    effect = detectable_effect(large, None)
     assert effect.unpaired == pytest.approx((1.959964 + 0.841621) * sqrt(2) * 0.01, rel=1e-4)
     assert effect.paired_at_best is None
-    nothing = detectable_effect(mean_estimate(series([])), None, 1.0)
+    nothing = detectable_effect(mean_estimate(series([])), None)
     assert nothing.unpaired is None
     assert nothing.reason
 
