@@ -42,6 +42,7 @@ from osmosis.shell.evaluation.run_log import ChildOutput, RunLog
 HEALTH_TIMEOUT = 90.0
 HEALTH_INTERVAL = 0.05
 HEALTH_REQUEST_TIMEOUT = 5.0
+IMPORT_TIMEOUT = 90.0
 _PORT_TRIES = 2
 _LAST_LINES_TIMEOUT = 1.0
 _CHUNK = 1 << 16
@@ -80,20 +81,50 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 async def sync_environment(project: Path, environment: Mapping[str, str], log: RunLog) -> None:
     """`uv sync` the rollout's environment. Raises OsmosisError that quotes its last lines."""
-    process = await _start(["sync", "--project", str(project)], project, environment)
-    try:
-        output = await _tee(process, log.child("deps"))
-        code = await process.wait()
-    except BaseException:
-        signal_group(process.pid, signal.SIGKILL)
-        await process.wait()
-        raise
+    code, output = await _run(["sync", "--project", str(project)], project, environment, log.child("deps"))
     if code != 0:
         raise OsmosisError(
             f"uv sync failed in {project} (exit code {code}).",
             problems=_quoted(output),
             hint="Mend the rollout's pyproject.toml, or run the same command there by hand: uv sync",
         )
+
+
+_IMPORT = (
+    "import runpy, sys; sys.path[0] = sys.argv[1]; sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='rollout')"
+)
+
+
+async def import_entrypoint(
+    project: Path, entrypoint: str, environment: Mapping[str, str], log: RunLog, timeout_sec: float = IMPORT_TIMEOUT
+) -> None:
+    """Import the entrypoint in the rollout's environment, without serving. Raises OsmosisError that quotes its last lines."""
+    path = project / entrypoint
+    arguments = ["run", "--no-sync", "--project", str(project), "python", "-c", _IMPORT, str(path.parent), str(path)]
+    try:
+        async with asyncio.timeout(timeout_sec):
+            code, output = await _run(arguments, project, environment, log.child("import"))
+    except TimeoutError:
+        raise OsmosisError(
+            f"Importing {entrypoint} did not end within {timeout_sec:.0f} s.",
+            hint='Serve below `if __name__ == "__main__":`, so that the file can be imported.',
+        ) from None
+    if code != 0:
+        raise OsmosisError(f"{entrypoint} cannot be imported (exit code {code}).", problems=_quoted(output))
+
+
+async def _run(
+    arguments: list[str], project: Path, environment: Mapping[str, str], output: ChildOutput
+) -> tuple[int, ChildOutput]:
+    """Run `uv` to its end; whatever ends this early ends its whole group too."""
+    process = await _start(arguments, project, environment)
+    try:
+        await _tee(process, output)
+        return await process.wait(), output
+    except BaseException:
+        signal_group(process.pid, signal.SIGKILL)
+        await process.wait()
+        raise
 
 
 async def _start(
