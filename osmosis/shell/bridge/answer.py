@@ -37,6 +37,7 @@ from osmosis.shell.bridge.gate import Gate
 from osmosis.shell.bridge.recorder import Recorder
 from osmosis.shell.bridge.repeats import HOLD_SECONDS, WholeAnswer
 from osmosis.shell.bridge.source import EVENT_LIMIT, CallFailed, Reply, Rollout, Source
+from osmosis.shell.bridge.tracing import Tracing
 
 NOT_RECORDED = frozenset({401, 403, 408, 429})
 """Refusals that say something about the moment or the key, not about the request: a replay must not repeat them."""
@@ -99,6 +100,7 @@ class Answerer:
         on_provider_rejected: Callable[[str], None],
         gate: Gate | None,
         price: ModelPrice | None,
+        tracing: Tracing | None,
         commit_seconds: float,
         ping_seconds: float,
         hold_seconds: float = HOLD_SECONDS,
@@ -106,6 +108,7 @@ class Answerer:
         self.trickle_after: float | None = None
         self._gate = gate
         self._price = price
+        self._tracing = tracing
         self._hold_seconds = hold_seconds
         self._endpoint = endpoint
         self._redactor = redactor
@@ -163,9 +166,10 @@ class Answerer:
         try:
             async with self._opened(source, rollout, request) as reply:
                 body = await reply.read()
+                outcome = read_completion(reply.status, body, reply.retry_after)
+                self._trace(reply, outcome)
         except CallFailed as failure:
             return self._error_answer(failure.error)
-        outcome = read_completion(reply.status, body, reply.retry_after)
         if isinstance(outcome, ProviderError):
             if not reply.recorded:
                 self._record_refusal(rollout, request, outcome, body)
@@ -179,20 +183,30 @@ class Answerer:
     async def _opened(self, source: Source, rollout: Rollout, request: UpstreamRequest) -> AsyncIterator[Reply]:
         """A call that has its place in the gate from before it is sent until its answer is read."""
         gate = self._gate
-        if gate is None:
-            async with source.open(rollout, request) as reply:
-                yield reply
-            return
-        await gate.enter()
+        if gate is not None:
+            await gate.enter()
+        span = None if self._tracing is None else self._tracing.call(rollout.id, request)
         healthy = False
         try:
             async with source.open(rollout, request) as reply:
-                if reply.status == 429:
+                reply.span = span
+                if reply.status == 429 and gate is not None:
                     gate.refused()
                 yield reply
                 healthy = reply.status == 200
+        except CallFailed as failure:
+            if span is not None:
+                span.failed(failure.error)
+            raise
+        except BaseException:
+            if span is not None:
+                span.abandoned()
+            raise
         finally:
-            gate.leave(healthy=healthy)
+            if span is not None:
+                span.end()
+            if gate is not None:
+                gate.leave(healthy=healthy)
 
     async def _stream(
         self, http: web.BaseRequest, rollout: Rollout, request: UpstreamRequest, source: Source
@@ -222,7 +236,7 @@ class Answerer:
                 raise CallFailed(ProviderError(BAD_GATEWAY, f"an event of the stream is longer than {EVENT_LIMIT} bytes"))
             out = passing.take(events)
             if passing.terminal:
-                self._settle_stream(rollout, request, passing)
+                self._settle_stream(rollout, request, passing, reply)
             if out:
                 await writer.write(out)
             if passing.terminal:
@@ -234,7 +248,7 @@ class Answerer:
                 raise CallFailed(ProviderError(BAD_GATEWAY, "the provider's stream ended before the completion did", 200))
             # Some servers leave out the last line; clients wait for it.
             out += DONE
-        self._settle_stream(rollout, request, passing)
+        self._settle_stream(rollout, request, passing, reply)
         await writer.write(out)
 
     async def _stream_refused(self, rollout: Rollout, request: UpstreamRequest, reply: Reply) -> ProviderError:
@@ -246,10 +260,20 @@ class Answerer:
             self._record_refusal(rollout, request, outcome, body)
         return outcome
 
-    def _settle_stream(self, rollout: Rollout, request: UpstreamRequest, passing: _Passing) -> None:
+    def _settle_stream(self, rollout: Rollout, request: UpstreamRequest, passing: _Passing, reply: Reply) -> None:
+        self._trace(reply, Completion(passing.members, passing.usage, passing.details))
         self._count(rollout, passing.usage, passing.details)
         if self._recorder is not None and passing.keep:
             self._recorder.record(rollout, request, status=200, events=tuple(passing.kept), usage=passing.usage)
+
+    def _trace(self, reply: Reply, outcome: Completion | ProviderError) -> None:
+        if reply.span is None:
+            return
+        if isinstance(outcome, ProviderError):
+            reply.span.failed(outcome)
+        else:
+            cost = call_cost(self._endpoint, self._price, outcome.usage, outcome.details)
+            reply.span.answered(outcome.members, outcome.usage, cost)
 
     def _count(self, rollout: Rollout, usage: CallUsage | None, details: UsageDetails | None) -> None:
         rollout.costs.append(call_cost(self._endpoint, self._price, usage, details))
@@ -288,6 +312,7 @@ class _Passing:
         self.finished = False
         self.terminal = False
         self.kept: list[bytes] = []
+        self.members: dict[str, bytes] = {}
         self._request = request
         self.keep = keep
 
@@ -300,7 +325,8 @@ class _Passing:
                 raise CallFailed(embedded_error(event.members))
             if event.usage is not None:
                 self.usage, self.details = event.usage, event.details
-            self.finished = self.finished or event.finish_reason
+            if event.finish_reason and event.members is not None:
+                self.finished, self.members = True, event.members
             if self.keep:
                 self.kept.append(raw)
             if not (event.usage_only and not self._request.wants_usage):

@@ -33,6 +33,7 @@ from osmosis.shell.bridge.repeats import HOLD_SECONDS
 from osmosis.shell.bridge.replay import Replay
 from osmosis.shell.bridge.source import Rollout, Source
 from osmosis.shell.bridge.sources import source_for
+from osmosis.shell.bridge.tracing import Tracing
 from osmosis.shell.bridge.waits import Waiting, Waits
 
 HOST = "127.0.0.1"
@@ -46,8 +47,9 @@ class Bridge:
 
     `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
     401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
-    finished call; with both, the cassette answers what it holds, and the rest is asked and kept. The bridge closes `record` when it stops. `max_in_flight` limits the calls that the provider gets at once;
-    below it the bridge adapts to what the provider takes. `price` is the model's where the config states one.
+    finished call; with both, the cassette answers what it holds, and the rest is asked and kept. The bridge closes `record`
+    and `tracing` when it stops. `max_in_flight` limits the calls that the provider gets at once; below it the bridge adapts to
+    what the provider takes. `price` is the model's where the config states one.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Bridge:
         max_in_flight: int | None = None,
         price: ModelPrice | None = None,
         hold_seconds: float = HOLD_SECONDS,
+        tracing: Tracing | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._token = token
@@ -82,6 +85,7 @@ class Bridge:
         self.port = 0
         self._base_url = ""
         self._public_url: str | None = None
+        self._tracing = tracing
         self._gate = Gate(max_in_flight) if replay is None or record is not None else None
         self._most_connections = 2 * process_ceiling()
         self._answerer = Answerer(
@@ -90,6 +94,7 @@ class Bridge:
             redactor=redactor,
             recorder=record,
             gate=self._gate,
+            tracing=tracing,
             price=price_of(_priced(endpoint, replay), price),
             on_provider_rejected=on_provider_rejected,
             commit_seconds=commit_seconds,
@@ -136,7 +141,9 @@ class Bridge:
         """Serve `rollout_id` from now on. Raises ValueError when the id is already known."""
         if rollout_id in self._rollouts:
             raise ValueError(f"rollout {rollout_id!r} is already registered")
-        self._rollouts[rollout_id] = Rollout(source_row, run_index)
+        self._rollouts[rollout_id] = Rollout(source_row, run_index, rollout_id)
+        if self._tracing is not None:
+            self._tracing.begin_rollout(rollout_id, source_row, run_index)
 
     def chat_completions_url(self, rollout_id: str) -> str:
         """The OpenAI base URL for a rollout; its client adds `/chat/completions`."""
@@ -153,6 +160,8 @@ class Bridge:
         if rollout is None:
             return None
         _close(rollout)
+        if self._tracing is not None:
+            self._tracing.end_rollout(rollout_id, tuple(rollout.usage), total_cost(rollout.costs))
         return tuple(rollout.usage) or None
 
     def cancel(self, rollout_id: str) -> None:
@@ -215,6 +224,9 @@ class Bridge:
         if self._source is not None:
             await self._source.close()
             self._source = None
+        if self._tracing is not None:
+            await self._tracing.stop()
+            self._tracing = None
         if self._recorder is not None:
             self._recorder.close()
 

@@ -13,6 +13,7 @@ from osmosis.pure.completion import BAD_GATEWAY, ProviderError
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
 from osmosis.shell.bridge.repeats import Repeats
+from osmosis.shell.bridge.tracing import CallSpan
 
 ANSWER_LIMIT = 64 * 1024 * 1024
 """Longest whole answer, in bytes."""
@@ -39,6 +40,7 @@ class Rollout:
 
     source_row: int
     run_index: int
+    id: str = ""
     usage: list[CallUsage] = field(default_factory=list)
     costs: list[float | None] = field(default_factory=list)
     digests: Counter[str] = field(default_factory=Counter)
@@ -51,7 +53,7 @@ class Rollout:
 class Reply:
     """An answer that has begun: its HTTP status, the headers that matter, and its body as it arrives.
 
-    `recorded`: it comes from a cassette.
+    `recorded`: it comes from a cassette. `span` is the call's where it is traced.
     """
 
     status: int
@@ -59,6 +61,7 @@ class Reply:
     retry_after: str | None
     chunks: AsyncIterator[bytes]
     recorded: bool = False
+    span: CallSpan | None = None
 
     async def read(self) -> bytes:
         """The whole body. Raises CallFailed when it is longer than ANSWER_LIMIT or ends early."""

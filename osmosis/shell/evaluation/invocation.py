@@ -36,6 +36,7 @@ from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
 from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
 from osmosis.shell.bridge import Bridge, Recorder, preflight
+from osmosis.shell.bridge.tracing import start_tracing
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
@@ -245,6 +246,7 @@ class Invocation:
             record=recorder,
             replay=self._preparation.cassette or self._preparation.held,
             price=self._config.price,
+            tracing=start_tracing(os.environ, endpoint, self._directory.name),
             max_in_flight=self._request.max_in_flight,
             on_provider_rejected=self._provider_rejected,
         )
