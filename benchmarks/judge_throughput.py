@@ -83,7 +83,7 @@ def candidates(count: int) -> list[str]:
 
 async def by_osmosis(count: int, in_flight: int) -> dict[str, Any]:
     """The batch function, its prompts and replies included."""
-    batch = await evaluate_rubrics(RUBRIC, candidates(count), MODEL, max_in_flight=in_flight)  # type: ignore[arg-type]
+    batch = await evaluate_rubrics(RUBRIC, candidates(count), MODEL, max_in_flight=in_flight)
     usage = batch.usage
     return {"scores": sum(score == 0.85 for score in batch.scores), "calls": usage.calls, "total_tokens": usage.total_tokens}
 
@@ -132,7 +132,7 @@ async def memory_growth(in_flight: int, count: int) -> int:
     """Bytes at the peak of a batch of `count` drawn from a generator, beyond those before it."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    await evaluate_rubrics(RUBRIC, (text for text in candidates(count)), MODEL, max_in_flight=in_flight)  # type: ignore[arg-type]
+    await evaluate_rubrics(RUBRIC, (text for text in candidates(count)), MODEL, max_in_flight=in_flight)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak - before

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from osmosis.pure.rubric import read_blocks
+from osmosis.pure.rubric_journal import RubricHeader
 from osmosis.shell.cli.main import main
-from osmosis.shell.judge.journal_file import JudgementJournal, RubricHeader
+from osmosis.shell.judge.journal_file import JudgementJournal
 from tests.integration.stub_judge import judging, says, verdict
 from tests.integration.stub_provider import completion
 

@@ -18,12 +18,15 @@ from osmosis.shell.judge.types import ModelInfo, RewardRubricRunResult, RubricRe
 if TYPE_CHECKING:
     from osmosis.shell.judge.call import Answer
 
+GivenModelInfo = ModelInfo | dict[str, Any]
+"""`model_info` as the document has it: any dictionary; the TypedDict says what may stand in it."""
+
 
 @overload
 def evaluate_rubric(
     rubric: str,
     solution_str: str,
-    model_info: ModelInfo,
+    model_info: GivenModelInfo,
     ground_truth: str | None = None,
     original_input: str | None = None,
     metadata: dict[str, Any] | None = None,
@@ -38,7 +41,7 @@ def evaluate_rubric(
 def evaluate_rubric(
     rubric: str,
     solution_str: str,
-    model_info: ModelInfo,
+    model_info: GivenModelInfo,
     ground_truth: str | None = None,
     original_input: str | None = None,
     metadata: dict[str, Any] | None = None,
@@ -46,6 +49,21 @@ def evaluate_rubric(
     score_max: float = 1.0,
     timeout: float | None = None,
     *,
+    return_details: Literal[True],
+) -> RewardRubricRunResult: ...
+
+
+@overload
+def evaluate_rubric(
+    rubric: str,
+    solution_str: str,
+    model_info: GivenModelInfo,
+    ground_truth: str | None,
+    original_input: str | None,
+    metadata: dict[str, Any] | None,
+    score_min: float,
+    score_max: float,
+    timeout: float | None,
     return_details: Literal[True],
 ) -> RewardRubricRunResult: ...
 
@@ -72,7 +90,7 @@ def evaluate_rubric(
 def evaluate_rubric(
     rubric: str,
     solution_str: str,
-    model_info: ModelInfo | None = None,
+    model_info: GivenModelInfo | None = None,
     ground_truth: str | None = None,
     original_input: str | None = None,
     metadata: dict[str, Any] | None = None,
@@ -107,10 +125,56 @@ def evaluate_rubric(
     return _result(background.run(_answer(judge, question)), return_details)
 
 
+@overload
 async def evaluate_rubric_async(
     rubric: str,
     solution_str: str,
-    model_info: ModelInfo,
+    model_info: GivenModelInfo,
+    ground_truth: str | None = None,
+    original_input: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    score_min: float = 0.0,
+    score_max: float = 1.0,
+    timeout: float | None = None,  # noqa: ASYNC109 - documented, and of each try
+    return_details: Literal[False] = False,
+) -> float: ...
+
+
+@overload
+async def evaluate_rubric_async(
+    rubric: str,
+    solution_str: str,
+    model_info: GivenModelInfo,
+    ground_truth: str | None = None,
+    original_input: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    score_min: float = 0.0,
+    score_max: float = 1.0,
+    timeout: float | None = None,  # noqa: ASYNC109 - documented, and of each try
+    *,
+    return_details: Literal[True],
+) -> RewardRubricRunResult: ...
+
+
+@overload
+async def evaluate_rubric_async(
+    rubric: str,
+    solution_str: str,
+    model_info: GivenModelInfo,
+    ground_truth: str | None,
+    original_input: str | None,
+    metadata: dict[str, Any] | None,
+    score_min: float,
+    score_max: float,
+    timeout: float | None,  # noqa: ASYNC109 - documented, and of each try
+    return_details: Literal[True],
+) -> RewardRubricRunResult: ...
+
+
+async def evaluate_rubric_async(
+    rubric: str,
+    solution_str: str,
+    model_info: GivenModelInfo,
     ground_truth: str | None = None,
     original_input: str | None = None,
     metadata: dict[str, Any] | None = None,

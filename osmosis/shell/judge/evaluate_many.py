@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from osmosis.pure.judge_model import JudgeModel
 from osmosis.pure.judge_usage import JudgeUsage
@@ -22,7 +22,7 @@ MAX_IN_FLIGHT = 8
 async def evaluate_rubrics(
     rubric: str,
     candidates: Iterable[str | RubricItem],
-    model_info: ModelInfo,
+    model_info: ModelInfo | dict[str, Any],
     *,
     score_min: float = SCORE_MIN,
     score_max: float = SCORE_MAX,
