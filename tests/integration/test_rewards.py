@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any, Optional
 
 import pytest
 
+import osmosis_ai
 from osmosis.shell.rollout.types.execution import ExecutionRequest
 from osmosis_ai import evaluate_rubric, evaluate_rubric_async, osmosis_reward, osmosis_rubric, reward_grader, trainer_reward
 from osmosis_ai.rollout import AgentWorkflow, AgentWorkflowContext, LocalBackend, RolloutStatus
@@ -378,3 +380,64 @@ def test_importing_brings_only_what_is_used(program, allowed, most):
         timeout=60,
     )
     assert int(count) - int(bare.stdout) <= most
+
+
+LEGACY_NAMES = """
+    __version__ osmosis_reward osmosis_rubric evaluate_rubric MissingAPIKeyError ProviderRequestError ModelNotFoundError
+    RolloutAgentLoop RolloutContext RolloutResult RolloutRequest RolloutResponse RolloutMetrics InitResponse
+    OpenAIFunctionToolSchema CompletionsResult OsmosisLLMClient create_app register_agent_loop get_agent_loop list_agent_loops
+    OsmosisRolloutError OsmosisTransportError OsmosisServerError OsmosisValidationError OsmosisTimeoutError
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("osmosis_ai", LEGACY_NAMES),
+        ("osmosis_ai.utils", "osmosis_reward osmosis_rubric"),
+        (
+            "osmosis_ai.rubric_types",
+            "ModelInfo RewardRubricRunResult MissingAPIKeyError ProviderRequestError ModelNotFoundError",
+        ),
+        ("osmosis_ai.rubric_eval", "evaluate_rubric ensure_api_key_available ModelInfo DEFAULT_REQUEST_TIMEOUT_SECONDS"),
+        ("osmosis_ai.eval.rubric", "evaluate_rubric RubricResult MissingAPIKeyError ProviderRequestError ModelNotFoundError"),
+        ("osmosis_ai.eval.rubric.types", "RubricResult MissingAPIKeyError"),
+        ("osmosis_ai.testing", "FakeModelServer FakeTrainer grader_context loop_context create_mock_trainer_app"),
+    ],
+)
+def test_every_documented_name_is_where_code_imports_it(module, names):
+    """The export list of the documented API, and the modules that real projects import from."""
+    loaded = importlib.import_module(module)
+    assert [name for name in names.split() if not hasattr(loaded, name)] == []
+
+
+def test_everything_that_is_exported_exists():
+    """`__all__` promises nothing that cannot be imported, and a type checker sees the same names."""
+    assert [name for name in osmosis_ai.__all__ if not hasattr(osmosis_ai, name)] == []
+    assert dir(osmosis_ai) == sorted(osmosis_ai.__all__)
+
+
+JUDGE = "evaluate_rubric('r', 's', {'provider': 'openai', 'model': 'm', 'api_key': 'k'})"
+
+
+@pytest.mark.parametrize(
+    ("missing", "program", "advice"),
+    [
+        (
+            "fastapi",
+            "from osmosis_ai import create_app",
+            "create_app needs the extra 'remote-rollout': pip install \"osmosis-ai[",
+        ),
+        (
+            "aiohttp",
+            f"from osmosis_ai import evaluate_rubric; {JUDGE}",
+            "needs the extra 'rubric': pip install \"osmosis-ai[rubric]\"",
+        ),
+    ],
+)
+def test_a_missing_extra_is_named_with_its_command(missing, program, advice):
+    """What an extra brings is asked for when it is used, with the command that installs it."""
+    code = f"import sys; sys.modules[{missing!r}] = None\n{program}"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert finished.returncode != 0
+    assert advice in finished.stderr.strip().splitlines()[-1]

@@ -71,4 +71,5 @@ def _renew_after_fork() -> None:
 background = BackgroundLoop()
 """The loop that all synchronous judging of this process shares."""
 
-os.register_at_fork(after_in_child=_renew_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_after_fork)
