@@ -230,7 +230,8 @@ class SimulatedDisk(FileLayer):
 
     def sync_file(self, path: Path, *, step: str) -> None:
         """See `FileLayer`."""
-        self._perform(step, "sync_file", lambda: self._platter.sync_file(path))
+        if path.is_file() and not path.is_symlink():
+            self._perform(step, "sync_file", lambda: self._platter.sync_file(path))
 
     def truncate(self, descriptor: int, length: int, *, step: str) -> None:
         """See `FileLayer`."""

@@ -138,7 +138,7 @@ def test_a_new_run_survives_a_fault_at_any_step(shard: int, place: Path, world: 
     matrix = Matrix(place, world)
     faults = chosen(matrix.record())
     matrix.run(faults[shard::SHARDS])
-    matrix.check(least=60)
+    matrix.check(least=45)
 
 
 def test_a_resume_survives_a_fault_at_any_step(place: Path, world: World) -> None:
@@ -164,8 +164,8 @@ def test_a_run_that_died_while_finalizing_survives_a_fault_at_any_step(place: Pa
 
     matrix = Matrix(place, world, die)
     points = matrix.record()
-    matrix.run(Fault(point, kind) for point in points if not point.step.startswith("log.") for kind in KINDS[point.primitive])
-    matrix.check(least=60)
+    matrix.run(Fault(point, kind) for point in points if point.occurrence == 1 for kind in KINDS[point.primitive][::2])
+    matrix.check(least=45)
 
 
 def test_a_retry_survives_a_fault_at_any_step(place: Path, world: World) -> None:
@@ -176,9 +176,7 @@ def test_a_retry_survives_a_fault_at_any_step(place: Path, world: World) -> None
     matrix.check(least=50)
 
 
-@pytest.mark.parametrize("step", LIFE)
-def test_the_matrix_reaches_every_step_of_an_items_life(step: str, place: Path, world: World) -> None:
-    """The labels mean what they say: each step of the list is one that a run takes."""
-    lab = Lab(place / "workspace", world)
-    taken = {f"{point.step}:{point.primitive}" for point in lab.invoke().disk.points}
-    assert LIFE[step] in taken
+def test_the_matrix_reaches_every_step_of_an_items_life(place: Path, world: World) -> None:
+    """The labels mean what they say: each step of the list is one that a run takes, and its faults are among those chosen."""
+    points = Lab(place / "workspace", world).invoke().disk.points
+    assert set(LIFE.values()) <= {f"{fault.point.step}:{fault.point.primitive}" for fault in chosen(points)}

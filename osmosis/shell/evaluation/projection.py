@@ -79,10 +79,19 @@ class Projector:
             (self._directory.index, index),
             (self._directory.summary, index),
             (self._directory.progress, _encode_progress(manifest)),
-            (self._directory.metrics, encode_metrics(eval_run_info(manifest, history, running=False), summary)),
         ):
             self._write(path, data)
+        self._settle()
+        self._write(self._directory.metrics, encode_metrics(eval_run_info(manifest, history, running=False), summary))
         return summary
+
+    def _settle(self) -> None:
+        """Make durable what was already right and so was not written: appended lines, the work of a process that died."""
+        for name in ("trajectories", "artifacts"):
+            self._files.sync_tree(self._directory.path / name, step=f"{name}.settle")
+        for path in (self._directory.index, self._directory.summary, self._directory.progress):
+            self._files.sync_file(path, step=f"{path.name}.settle")
+        self._files.sync_directory(self._directory.path, step="projections.settle")
 
     def close(self) -> None:
         """Stop appending to the index."""

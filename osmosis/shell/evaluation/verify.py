@@ -281,6 +281,15 @@ class _Digests(FileLayer):
         relative = path.relative_to(self._root).as_posix()
         self.rebuilt[relative] = Rebuilt(fingerprint(data), data if relative in PROJECTIONS else None)
 
+    def sync_tree(self, path: Path, *, step: str) -> None:
+        pass
+
+    def sync_file(self, path: Path, *, step: str) -> None:
+        pass
+
+    def sync_directory(self, path: Path, *, step: str) -> None:
+        pass
+
 
 def _rebuild(directory: RunDirectory, manifest: Manifest, history: RunHistory) -> dict[str, Rebuilt]:
     nowhere = _Elsewhere(directory.path, f".absent-{uuid.uuid4().hex}", directory)
