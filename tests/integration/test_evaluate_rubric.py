@@ -14,8 +14,12 @@ import pytest
 from aiohttp import web
 
 import osmosis_ai
+from osmosis.pure.cassette import request_digest
 from osmosis.pure.errors import OsmosisError
-from osmosis.pure.rubric import read_blocks
+from osmosis.pure.judge_request import first_form, judge_body
+from osmosis.pure.model_prices import price_of
+from osmosis.pure.providers import resolve
+from osmosis.pure.rubric import Question, build_prompt, read_blocks
 from osmosis_ai import (
     MissingAPIKeyError,
     ModelNotFoundError,
@@ -447,6 +451,26 @@ async def test_a_batch_keeps_order_counts_and_failures(judge):
     assert (batch.usage.calls, batch.usage.refused, batch.usage.total_tokens) == (3, 1, 15)
     assert [(progress.done, progress.total) for progress in seen] == [(number, 5) for number in range(1, 6)]
     assert seen[-1].failed == 2
+
+
+async def test_what_a_batch_costs(tmp_path, monkeypatch):
+    """At the provider's own endpoint, calls are priced by the bundled table; a server that lends the name has no price."""
+    header = {"cassette": 1, "model": "openai/gpt-4.1-mini", "created_at": "2026-01-01T00:00:00Z"}
+    model: ModelInfo = {"provider": "openai", "model": "gpt-4.1-mini"}
+    body = json.loads(judge_body(build_prompt(Question("r", "a")), "gpt-4.1-mini", first_form("gpt-4.1-mini", None)))
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000}
+    call = {"row": 0, "run": 0, "digest": request_digest(body), "ordinal": 0, "request": body, "status": 200}
+    costs = []
+    for recorded_from in ("https://api.openai.com/v1", "http://127.0.0.1:1/v1"):
+        lines = [{**header, "recorded_from": recorded_from}, {**call, "body": completion(verdict(), usage=usage)}]
+        path = tmp_path / "c.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        batch = await evaluate_rubrics("r", ["a"], model, replay=path)
+        assert batch.scores == [0.85]
+        costs.append(batch.usage.cost_usd)
+    price = price_of(resolve("openai/gpt-4.1-mini", {"OPENAI_API_KEY": KEY}))
+    assert price is not None
+    assert costs == [price.input, None]
 
 
 async def test_a_batch_never_exceeds_its_bound_and_draws_as_it_goes(monkeypatch):

@@ -246,6 +246,7 @@ def _rows(finished: RubricReport) -> Iterator[tuple[str, str]]:
         yield "Against People", joined(parts)
     usage = finished.usage
     yield "Tokens", joined([thousands(usage.total_tokens), f"{thousands(usage.calls)} calls"]) if usage.calls else ""
+    yield "Cost", f"${decimal(usage.cost_usd, PLACES)}" if usage.cost_usd is not None else ""
     yield "Output", finished.output_path or ""
 
 

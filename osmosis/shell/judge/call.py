@@ -23,6 +23,7 @@ from osmosis.pure.judge_errors import ProviderRequestError, call_error
 from osmosis.pure.judge_model import JudgeModel, judge_endpoint
 from osmosis.pure.judge_request import Form, all_forms, first_form, judge_body, reply_text, weaker_form
 from osmosis.pure.judge_usage import JudgeUsage
+from osmosis.pure.model_prices import call_cost, price_of
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.request_policy import UpstreamRequest
@@ -72,6 +73,7 @@ class Judge:
         backoff: tuple[float, ...] | None = None,
     ) -> None:
         self.usage = JudgeUsage()
+        self._price = price_of(endpoint)
         self._model = model
         self._endpoint = endpoint
         self._source = source
@@ -163,7 +165,8 @@ class Judge:
             return failure.error, b""
         outcome = read_completion(reply.status, body, reply.retry_after)
         if isinstance(outcome, Completion):
-            self.usage = self.usage.after_completion(outcome.usage)
+            cost = call_cost(self._endpoint, self._price, outcome.usage, outcome.details)
+            self.usage = self.usage.after_completion(outcome.usage, cost)
         else:
             self.usage = self.usage.after_refusal()
         return outcome, body
@@ -225,7 +228,13 @@ async def open_judge(
         raise ValueError("record and replay exclude each other")
     variables = os.environ if environment is None else environment
     endpoint = judge_endpoint(model, variables, replay=replay is not None)
-    source: Source = Replay(load_cassette(replay)) if replay is not None else open_source(endpoint)
+    if replay is None:
+        source = open_source(endpoint)
+    else:
+        cassette = load_cassette(replay)
+        source = Replay(cassette)
+        # A replay costs what its recording did, whatever variables are set today.
+        endpoint = msgspec.structs.replace(endpoint, base_url=cassette.header.recorded_from.rstrip("/"))
     recorder: Recorder | None = None
     try:
         if record is not None:
