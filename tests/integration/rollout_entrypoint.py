@@ -14,6 +14,7 @@ import uvicorn
 
 from osmosis_ai.rollout import (
     AgentWorkflow,
+    AgentWorkflowConfig,
     AgentWorkflowOutput,
     ExecutionBackend,
     ExecutionOutcome,
@@ -152,6 +153,21 @@ async def writes(ctx):
     return answer(ctx, "file")
 
 
+WAVES: dict[str, asyncio.Event] = {}
+
+
+async def wave_waits(ctx):
+    """Wait until the wave is let go, then say who we are."""
+    await WAVES.setdefault(ctx.metadata["wave"], asyncio.Event()).wait()
+    return answer(ctx, current().rollout_id)
+
+
+async def wave_opens(ctx):
+    """Let the wave go."""
+    WAVES.pop(ctx.metadata["wave"]).set()
+    return answer(ctx, "open")
+
+
 async def plain(ctx):
     """Answer."""
     return answer(ctx, "ok")
@@ -174,6 +190,8 @@ BEHAVIOURS = {
     "ends early": ends_early,
     "object": foreign,
     "file": writes,
+    "wave": wave_waits,
+    "open": wave_opens,
 }
 
 
@@ -253,8 +271,10 @@ class OneByOne(ExecutionBackend):
         say("backend closed")
 
 
+UNLIMITED = AgentWorkflowConfig(name="unlimited")
 BACKENDS = {
     "local": lambda: LocalBackend(workflow=Workflow, grader=Scorer),
+    "unlimited": lambda: LocalBackend(workflow=Workflow, workflow_config=UNLIMITED, grader=Scorer),
     "ungraded": lambda: LocalBackend(workflow=Workflow),
     "one": OneByOne,
 }
@@ -268,6 +288,6 @@ app = create_rollout_server(
 if __name__ == "__main__":
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    listener.listen(64)
+    listener.listen(4096)
     say(str(listener.getsockname()[1]))
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

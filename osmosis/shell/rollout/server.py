@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -35,6 +36,8 @@ __all__ = [
     "POLLING_LEASE_HEADER",
     "create_rollout_server",
 ]
+
+DESCRIPTOR_LIMIT = 65_536
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 
@@ -101,6 +104,7 @@ def _configure_logging() -> None:
 def _lifespan(registry: RolloutRegistry, around: Lifespan | None) -> Lifespan:
     @asynccontextmanager
     async def run(app: FastAPI) -> AsyncIterator[Any]:
+        _allow_many_connections()
         if around is None:
             try:
                 yield
@@ -114,3 +118,16 @@ def _lifespan(registry: RolloutRegistry, around: Lifespan | None) -> Lifespan:
                 await registry.shutdown()
 
     return run
+
+
+def _allow_many_connections() -> None:
+    """Every long poll holds a connection, and the usual limit of 1024 descriptors was made for other times."""
+    try:
+        import resource  # noqa: PLC0415 - POSIX only
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTOR_LIMIT if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTOR_LIMIT)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
