@@ -14,6 +14,7 @@ import pytest
 
 import osmosis_ai
 from osmosis.shell.remote_rollout.agent_loop import event_file_name
+from osmosis.shell.remote_rollout.rollouts import Rollouts
 from osmosis_ai import (
     AgentLoopNotFoundError,
     AgentLoopRegistry,
@@ -468,3 +469,42 @@ async def test_the_mock_trainer_app():
         assert (await client.post("/v1/rollout/completed", json={"rollout_id": "r"})).json() == {"status": "ok"}
         assert (await client.get("/v1/rollout/completed/r")).json() == {"rollout_id": "r"}
         assert (await client.get("/v1/rollout/completed/x")).status_code == 404
+
+
+async def end(ctx: RolloutContext) -> RolloutResult:
+    """A loop that is done at once."""
+    return ctx.complete([])
+
+
+async def test_a_rollout_is_forgotten_after_its_time():
+    """Within `record_ttl_seconds` of its end a repeated request finds the first answer; after it, it is a new one."""
+    now = 0.0
+    with FakeTrainer() as trainer:
+        rollouts = Rollouts(Scripted(end), QUICK, max_concurrent=1, record_ttl_seconds=100, debug_dir=None, clock=lambda: now)
+        request = RolloutRequest(**trainer.init_request("r", []))
+        first = rollouts.admit(request)
+        async with asyncio.timeout(20):
+            await rollouts.finished()
+        now = 99.0
+        assert rollouts.admit(request) is first
+        assert (rollouts.active, rollouts.completed) == (0, 1)
+        now = 100.0
+        assert rollouts.completed == 0
+        assert rollouts.admit(request) is not first
+        await rollouts.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "posts", "ends"),
+    [([422], 2, ["ERROR"]), ([500] * 9, 3, [])],
+    ids=["refused: the trainer must not wait for it", "failed: it may have it all the same"],
+)
+async def test_a_completion_that_does_not_arrive(statuses, posts, ends):
+    """A refused result is followed by an error; a failed one is not, since an error could contradict what arrived."""
+    with Answering(*statuses) as trainer:
+        rollouts = Rollouts(Scripted(end), QUICK, max_concurrent=1, record_ttl_seconds=100, debug_dir=None)
+        rollouts.admit(RolloutRequest(**trainer.init_request("r", [])))
+        async with asyncio.timeout(20):
+            await rollouts.finished()
+        assert trainer.posts == posts
+        assert [body["status"] for body in trainer.completions["r"]][-len(ends) :] == (ends or ["COMPLETED"] * posts)

@@ -77,10 +77,13 @@ class Rollouts:
 
     async def shutdown(self) -> None:
         """Cancel what runs, without telling the trainer, which notices by its own timeout."""
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.finished()
+
+    async def finished(self) -> None:
+        """Return once every rollout that runs now has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _forget_old(self) -> None:
         oldest = self._clock() - self._record_ttl_seconds
