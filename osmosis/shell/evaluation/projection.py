@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from osmosis.pure.artifacts import RESERVED_PATHS, ArtifactEntry, EntryKind, publication_problem
+from osmosis.pure.artifacts import RESERVED_PATHS
 from osmosis.pure.canonical import pretty_json
 from osmosis.pure.index import TRAJECTORY_FILENAME, IndexRow, encode_index, encode_index_line, index_row
 from osmosis.pure.journal import Result, RunHistory, WorkItem
@@ -25,9 +25,10 @@ from osmosis.pure.tally import Tally
 from osmosis.pure.trajectory import trajectory_facts
 from osmosis.pure.usage import TrajectoryUsage
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.hostile_files import Unreadable, list_files, read_file
 from osmosis.shell.evaluation.run_directory import RunDirectory
 
-_MAX_TRAJECTORY_BYTES = 256 << 20
+_MAX_FILE_BYTES = 256 << 20
 _NOWHERE = Path(os.devnull)
 """Stands for a trial that must not be looked at: nothing exists below it."""
 
@@ -119,7 +120,7 @@ class Projector:
     def _project_trajectory(self, trial: Path, stem: str) -> TrajectoryUsage | None:
         """Copy the trial's trajectory if it parses and names this rollout; else remove what an earlier attempt left there."""
         target = self._directory.path / "trajectories" / f"{stem}.json"
-        data = _read_regular(trial / TRAJECTORY_FILENAME)
+        data = _read_hostile(trial, TRAJECTORY_FILENAME)
         facts = trajectory_facts(data) if data is not None else None
         if data is None or facts is None or facts.rollout_id != trial.name:
             self._files.remove(target, step="trajectories.remove")
@@ -128,29 +129,29 @@ class Projector:
         return facts.usage
 
     def _project_artifacts(self, source: Path, target: Path) -> None:
-        wanted = dict(self._publishable(source))
+        wanted = list(self._publishable(source))
         if target.exists():
             self._remove_stale(target, wanted)
-        for relative, path in wanted.items():
-            data = _read_regular(path)
-            if data is not None:
-                self._write(target / relative, data)
+        for path in wanted:
+            try:
+                self._write(target / path, read_file(source, path, _MAX_FILE_BYTES))
+            except Unreadable as reason:
+                self._leave_out(source, path, str(reason))
 
-    def _remove_stale(self, target: Path, wanted: dict[str, Path]) -> None:
+    def _remove_stale(self, target: Path, wanted: list[str]) -> None:
         present = {path.relative_to(target).as_posix() for path in target.rglob("*") if not path.is_dir()}
-        if present - wanted.keys():
+        if present.difference(wanted):
             self._files.remove_tree(target, step="artifacts.remove")
 
-    def _publishable(self, source: Path) -> Iterator[tuple[str, Path]]:
-        if source.is_symlink() or not source.is_dir():
-            return
-        for path in sorted(source.rglob("*")):
-            entry = ArtifactEntry(path.relative_to(source).as_posix(), _kind(path.lstat().st_mode))
-            problem = publication_problem(entry)
-            if problem is None and entry.kind is EntryKind.FILE:
-                yield entry.path, path
-            elif problem is not None and entry.path not in RESERVED_PATHS:
-                self._warn(f"artifact {entry.path!a} of rollout {source.parent.name} is left out: {problem}")
+    def _publishable(self, source: Path) -> Iterator[str]:
+        for entry in list_files(source, _MAX_FILE_BYTES):
+            if entry.problem is None:
+                yield entry.path
+            elif entry.path not in RESERVED_PATHS:
+                self._leave_out(source, entry.path, entry.problem)
+
+    def _leave_out(self, source: Path, path: str, problem: str) -> None:
+        self._warn(f"artifact {path!a} of rollout {source.parent.name} is left out: {problem}")
 
     def _write(self, path: Path, data: bytes) -> None:
         """Write a projection unless it already has these bytes: rebuilding what is right changes nothing."""
@@ -162,18 +163,18 @@ def _encode_progress(manifest: Manifest) -> bytes:
     return pretty_json(msgspec.to_builtins(progress_file(manifest)))
 
 
-def _kind(mode: int) -> EntryKind:
-    return _KINDS.get(stat.S_IFMT(mode), EntryKind.SPECIAL)
-
-
-_KINDS = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.SYMLINK}
+def _read_hostile(trial: Path, name: str) -> bytes | None:
+    try:
+        return read_file(trial, name, _MAX_FILE_BYTES)
+    except Unreadable:
+        return None
 
 
 def _read_regular(path: Path) -> bytes | None:
     """The bytes of a regular file that is not too large; None for anything else, symbolic links above all."""
     try:
         found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_TRAJECTORY_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_FILE_BYTES:
             return None
         return path.read_bytes()
     except OSError:
