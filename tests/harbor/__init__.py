@@ -1,0 +1,1 @@
+"""Rollouts in real sandboxes, with the real Harbor."""

@@ -1,0 +1,1 @@
+"""The package of the test rollout, which travels into sandboxes."""
