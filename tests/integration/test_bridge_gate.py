@@ -97,6 +97,23 @@ async def test_a_storm_of_refusals_is_weathered():
     assert limit >= 1
 
 
+async def test_leaving_all_at_once_does_no_harm():
+    """Waiters that are cancelled in one go, while places become free, neither fail nor take a place with them."""
+    gate = Gate(2)
+    await gate.enter()
+    await gate.enter()
+    waiting = [asyncio.create_task(gate.enter()) for _ in range(20)]
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    gate.leave(healthy=True)
+    gate.leave(healthy=True)
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(error) for error in ended} == {asyncio.CancelledError}
+    assert (gate.in_flight, gate.waiting) == (0, 0)
+    gate.close()
+
+
 async def test_a_cancelled_wait_gives_its_place_on():
     """Whoever leaves while waiting, or in the moment of being let in, takes no place away from others."""
     gate = Gate(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections import deque
+from contextlib import suppress
 
 from osmosis.pure.concurrency import Window, answered, begin, descriptor_ceiling, refused, waited
 
@@ -44,7 +45,9 @@ class Gate:
                 # The place was given in the moment of the cancellation.
                 self._free()
             else:
-                self._waiting.remove(place)
+                # It may have been taken out already, by somebody who then saw that it was cancelled.
+                with suppress(ValueError):
+                    self._waiting.remove(place)
             raise
 
     def leave(self, *, healthy: bool) -> None:
