@@ -28,6 +28,7 @@ from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run import run_evaluation
 from osmosis.shell.evaluation.run_directory import RunDirectory
+from osmosis.shell.evaluation.verify import VerifyRequest, verify_run
 from tests.integration.outside_world import World
 from tests.integration.simulated_disk import Fault, Platter, SimulatedDisk
 
@@ -163,6 +164,8 @@ class Lab:
         assert done.report is not None
         assert done.report.status in (RunStatus.SUCCESS, RunStatus.NOOP), done.report
         self.check_finished()
+        audited = verify_run(VerifyRequest(NAME, self.root, dataset_file=Path("data/rows.jsonl")))
+        assert not audited.findings, audited.findings
         before = _files(self.directory.path)
         times = {path: path.stat().st_mtime_ns for path in self.directory.path.rglob("*")}
         report = self.invoke().report

@@ -144,6 +144,7 @@ class Platter:
                 path.mkdir(parents=True, exist_ok=True)
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch(mode=0o600)
                 path.write_bytes(content)
 
     def _surviving(self, inode: int, prefix: str = "") -> dict[str, bytes | None]:

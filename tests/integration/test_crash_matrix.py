@@ -170,7 +170,7 @@ def test_a_run_that_died_while_finalizing_survives_a_fault_at_any_step(place: Pa
 
 def test_a_retry_survives_a_fault_at_any_step(place: Path, world: World) -> None:
     """Failures are run again and successes are kept, also when the retry dies."""
-    matrix = Matrix(place, world, lambda lab: lab.finish())
+    matrix = Matrix(place, world, lambda lab: lab.invoke())
     points = matrix.record(retry_failed=True)
     matrix.run(chosen(point for point in points if point.occurrence == 1), retry_failed=True)
     matrix.check(least=50)
