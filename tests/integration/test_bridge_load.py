@@ -112,8 +112,9 @@ async def test_two_hundred_streams_half_of_them_hung_up_in_a_storm():
         await asyncio.gather(*(leave(name) for name in names[1::2]))
         bodies = await asyncio.gather(*staying)
         assert all(body.endswith(b"data: [DONE]\n\n") and b"event: error" not in body for body in bodies)
-        assert front.bridge.calls_at_provider[0] == 0
-        assert front.bridge.calls_in_flight == 0
+        # A client has its last byte a moment before the bridge has done its books.
+        while front.bridge.calls_at_provider[0] or front.bridge.calls_in_flight:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
         for index, name in enumerate(names):
             expected = None if index % 2 else (CallUsage(index + 1, 1, index + 2),)
             assert front.bridge.take_usage(name) == expected
