@@ -1,9 +1,9 @@
 """The exchanges of rollout_protocol section 19, request by request and byte by byte, against our server and our client.
 
-`tests/golden/rollout/exchanges.jsonl` holds them in order, written by hand from the contract: what is asked of which server, and
-status, headers and body of the answer. `<token>`, `<uuid>` and `<version>` stand for what differs from run to run, `<lease of
-X>` for the token that X was given. `wait` says what is waited for first: a `terminal` result, the status `running`, an `idle`
-server, an id that is `forgotten`.
+`tests/golden/rollout/exchanges.jsonl` holds them in order, written by hand from the contract: what is asked of which server,
+and status, headers and body of the answer. `<token>`, `<uuid>` and `<version>` stand for what differs from run to run, `<lease
+of X>` for the token that X was given. `wait` says what is waited for first: a `terminal` result, the status `running`, an
+`idle` server, an id that is `forgotten`.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ NAMES = {
     """,
     "osmosis_ai.rollout.types.config": "AgentWorkflowConfig BaseConfig ConcurrencyConfig GraderConfig",
     "osmosis_ai.rollout.types.output": "AgentWorkflowOutput coerce_output",
+    "osmosis_ai.rollout.types.harbor": "HarborGatewayConfig HarborHealthcheckConfig",
     "osmosis_ai.rollout.types.protocol": "POLLING_LEASE_HEADER RolloutInitRequest RolloutResultResponse ExecutionRequest",
     "osmosis_ai.rollout.types.sample": "MessageDict Messages RolloutSample",
     "osmosis_ai.rollout.backend": "ExecutionBackend LocalBackend",
@@ -48,6 +49,8 @@ NAMES = {
 # What a module must not bring along: the first column imports it, the second is the price nobody asked to pay.
 LIGHT = {
     "osmosis_ai": "osmosis.pure osmosis.shell msgspec pydantic importlib.metadata",
+    "osmosis.pure.ownership": "pydantic polars litellm httpx",
+    "osmosis.pure.preview": "pydantic polars litellm httpx",
     "osmosis.pure.protocol": "pydantic polars litellm fastapi httpx",
     "osmosis.pure.trajectory": "pydantic polars litellm",
     "osmosis.pure.trajectory_conversion": "pydantic polars litellm",
@@ -96,3 +99,42 @@ def test_unknown_names_are_attribute_errors():
     """As of any module."""
     with pytest.raises(ImportError):
         from osmosis_ai.rollout.server import ControllerAuth  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "framework", "extra"),
+    [
+        ("openai_agents", "OsmosisAgent", "agents", "openai-agents"),
+        ("strands", "OsmosisStrandsAgent", "strands", "strands"),
+    ],
+)
+def test_a_missing_framework_is_named_with_its_command(module, name, framework, extra):
+    """Without the framework, the integration says what to install."""
+    place = f"osmosis_ai.rollout.integrations.agents.{module}"
+    line = failing(f"import sys; sys.modules['{framework}'] = None\nfrom {place} import {name}")
+    assert f'pip install "osmosis-ai[{extra}]"' in line
+
+
+@pytest.mark.parametrize(
+    ("values", "valid"),
+    [
+        ({}, True),
+        ({"agent": "terminus-2", "concurrency": 256, "prewarm": False}, True),
+        ({"environment_healthcheck": {"command": "true"}}, True),
+        ({"agent": "OpenCode"}, False),
+        ({"concurrency": 0}, False),
+        ({"concurrency": 257}, False),
+        ({"prewarm": "sometimes"}, False),
+        ({"environment_healthcheck": {"command": ""}}, False),
+        ({"surprise": 1}, False),
+    ],
+)
+def test_the_gateways_configuration(values, valid):
+    """Accepts and refuses what the contract says (rollout_protocol 2.7)."""
+    from osmosis_ai.rollout.types.harbor import HarborGatewayConfig
+
+    if valid:
+        HarborGatewayConfig(**values)
+    else:
+        with pytest.raises(ValueError, match="validation error"):
+            HarborGatewayConfig(**values)
