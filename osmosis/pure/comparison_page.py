@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 
-from osmosis.pure.canonical import well_formed
 from osmosis.pure.comparison import Comparison, Difference
 from osmosis.pure.comparison_text import (
     DELTA_HEADER,
@@ -16,14 +14,22 @@ from osmosis.pure.comparison_text import (
     slice_rows,
     with_confidence,
 )
-from osmosis.pure.presentation import neutralise
+from osmosis.pure.html_page import document, table
+from osmosis.pure.html_page import text as _text
 
 _STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733; }
 table { border-collapse: collapse; margin: 0.5rem 0 1.5rem; }
 th, td { padding: 0.3rem 0.8rem; border-bottom: 1px solid #d8dee6; text-align: left; vertical-align: top; }
 svg { display: block; margin: 0.5rem 0 1.5rem; }
+svg text { fill: currentColor; }
 .note { color: #5b6b7b; }
+@media (prefers-color-scheme: dark) {
+  body { background: #12181f; color: #dde4ea; }
+  th, td { border-color: #34414d; }
+  .note { color: #9fb0bf; }
+  svg circle { fill: #9cc8f2; }
+}
 """
 _WIDTH, _HEIGHT, _LABEL = 640, 34, 160
 
@@ -39,14 +45,8 @@ def comparison_section(comparisons: Sequence[Comparison]) -> str:
 
 def comparison_page(comparisons: Sequence[Comparison]) -> bytes:
     """A complete document around the section."""
-    title = f"{_text(comparisons[0].baseline)} compared"
-    page = (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>\n{_STYLE}</style>\n</head>\n<body>\n"
-        f"{comparison_section(comparisons)}</body>\n</html>\n"
-    )
-    return well_formed(page).encode()
+    title = f"{comparisons[0].baseline} compared"
+    return b"".join(document(title, _STYLE, [comparison_section(comparisons)]))
 
 
 def _candidate(comparison: Comparison) -> Iterator[str]:
@@ -56,19 +56,12 @@ def _candidate(comparison: Comparison) -> Iterator[str]:
         f"{comparison.baseline_only} only in the baseline, {comparison.candidate_only} only in the candidate.</p>"
     )
     yield from (f'<p class="note">{_text(note)}</p>' for note in comparison.notes)
-    yield from _table(with_confidence(DELTA_HEADER, comparison.confidence), delta_rows(comparison))
+    yield from table(with_confidence(DELTA_HEADER, comparison.confidence), delta_rows(comparison))
     if comparison.slices:
-        yield from _table(with_confidence(SLICE_HEADER, comparison.confidence), slice_rows(comparison))
+        yield from table(with_confidence(SLICE_HEADER, comparison.confidence), slice_rows(comparison))
     if comparison.flips:
         yield f"<h4>Rows that changed ({len(comparison.flips)})</h4>"
-        yield from _table(FLIP_HEADER, flip_rows(comparison))
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "<table>"
-    yield "<tr>" + "".join(f'<th scope="col">{_text(name)}</th>' for name in header) + "</tr>"
-    yield from ("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    yield "</table>"
+        yield from table(FLIP_HEADER, flip_rows(comparison))
 
 
 def _forest(comparisons: Sequence[Comparison]) -> str:
@@ -101,7 +94,3 @@ def _forest(comparisons: Sequence[Comparison]) -> str:
 def _ends(difference: Difference) -> list[float]:
     estimate = difference.difference
     return [end for end in (estimate.value, estimate.low, estimate.high) if end is not None]
-
-
-def _text(text: str) -> str:
-    return html.escape(neutralise(text), quote=True)

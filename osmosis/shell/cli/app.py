@@ -49,6 +49,12 @@ Export a run for other tools.
 
 Writes its samples as Parquet, CSV or JSON lines, its outcome as JUnit XML, or a summary and annotations for GitHub Actions."""
 
+_EVAL_REPORT = """\
+Write a run as one HTML page.
+
+Summary, charts, failures and every sample with its trajectory, in a file that needs no network. --baseline adds a comparison \
+with another run. `osmosis eval open RUN` shows it."""
+
 _EVAL_LIST = """\
 List the runs of this workspace, newest first.
 
@@ -142,6 +148,7 @@ def build_app(mode: Mode) -> App:
     evaluation.command("osmosis.shell.cli.eval_compare:eval_compare", name="compare", help=_EVAL_COMPARE)
     evaluation.command("osmosis.shell.cli.eval_gate:eval_gate", name="gate", help=_EVAL_GATE)
     evaluation.command("osmosis.shell.cli.eval_export:eval_export", name="export", help=_EVAL_EXPORT)
+    evaluation.command("osmosis.shell.cli.eval_report:eval_report", name="report", help=_EVAL_REPORT)
     app.command(evaluation)
     rollout = App(name="rollout", help="Write and serve rollouts.", version_flags=())
     rollout.command("osmosis.shell.cli.rollout_init:rollout_init", name="init", help=_ROLLOUT_INIT)

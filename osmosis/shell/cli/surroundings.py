@@ -9,7 +9,7 @@ from pathlib import Path
 from osmosis.pure.errors import ErrorCode, OsmosisError
 
 EXTRA_MODULES = frozenset(
-    {"aiohttp", "fastapi", "litellm", "polars", "pydantic", "starlette", "uvicorn", "uvloop", "uv", "httptools"}
+    {"aiohttp", "fastapi", "litellm", "polars", "pydantic", "starlette", "uvicorn", "uvloop", "uv", "httptools", "vl_convert"}
 )
 """What `osmosis-ai[eval]` brings; one of them missing means that the extra is not installed."""
 
