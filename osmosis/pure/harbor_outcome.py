@@ -101,26 +101,22 @@ def judge_trial(facts: TrialFacts) -> TrialVerdict:
             workflow_failed=True,
             phase=TrialPhase.AGENT,
         )
-    if facts.exception_type is not None and not _in_verifier(facts, phase):
-        return _failed(facts.exception_message or facts.exception_type, category_of(facts.exception_type), phase, workflow=True)
+    failed = facts.exception_type
+    words = facts.exception_message or failed or ""
+    if failed is not None and (not facts.verified or is_agent_exception(failed)):
+        return _failed(words, category_of(failed), phase, workflow=True)
     if not facts.graded:
         return TrialVerdict(phase=phase)
     if facts.grade is not None and facts.grade.error is not None:
         return _failed(facts.grade.error, facts.grade.error_category or ErrorCategory.AGENT_ERROR, TrialPhase.GRADING)
-    if facts.exception_type is not None:
-        return _failed(facts.exception_message or facts.exception_type, category_of(facts.exception_type), TrialPhase.VERIFIER)
+    if failed is not None and facts.rewards is None:
+        return _failed(words, category_of(failed), TrialPhase.VERIFIER)
     return _rewarded(facts)
 
 
-def _in_verifier(facts: TrialFacts, phase: TrialPhase) -> bool:
-    return (
-        facts.verified and phase in (TrialPhase.VERIFIER, TrialPhase.GRADING) and not is_agent_exception(facts.exception_type)
-    )
-
-
-def is_agent_exception(name: str | None) -> bool:
+def is_agent_exception(name: str) -> bool:
     """Whether Harbor records this exception of the agent's and goes on to verify nevertheless."""
-    return name is not None and (name == "AgentTimeoutError" or name.startswith(("NonZeroAgentExitCode", "Agent", "Api")))
+    return name.startswith(("NonZeroAgentExitCode", "Agent", "Api"))
 
 
 def _rewarded(facts: TrialFacts) -> TrialVerdict:
