@@ -15,7 +15,8 @@ import polars as pl
 
 from osmosis.pure.canonical import truncate
 from osmosis.pure.estimate import ErrorCount, ErrorOrigin, ErrorSummary
-from osmosis.pure.protocol import ROLLOUT_FAILED, ErrorCategory
+from osmosis.pure.outcome import ROLLOUT_FAILED
+from osmosis.pure.protocol import ErrorCategory
 
 ORIGINS = MappingProxyType(
     {

@@ -2,8 +2,8 @@
 
 A runner starts a rollout (`POST /rollout`), is given a lease, and polls for the result with that lease (`GET
 /rollout/{id}/result`); each poll is answered at the next change of status. The string "0.4" itself never travels. This module
-decides what a valid body is, how long to wait before asking again, and what a finished rollout means to an evaluation
-(contract: rollout_protocol sections 2, 7, 8 and 16; eval_local section 6; requirements E20, E35; ruling 7).
+decides what a valid body is and how long to wait before asking again (contract: rollout_protocol sections 2, 7, 8 and 16;
+requirement E20; ruling 7). What a finished rollout means to an evaluation is decided in `outcome`.
 
 Whose fault a bad value is shows in its type, as in h11: `LocalProtocolError` is ours, `RemoteProtocolError` the peer's. It must
 stay importable in the smallest rollout environment: no pydantic, no polars, no LiteLLM.
@@ -15,13 +15,12 @@ import json
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from osmosis.pure.canonical import decode_json, well_formed
-from osmosis.pure.journal import Status
 
 PROTOCOL_VERSION: Final = "0.4"
 
@@ -52,7 +51,6 @@ POLL_TIMEOUT_MARGIN_SEC: Final = 10.0
 
 CANCEL_TIMEOUT_SEC: Final = 5.0
 
-ROLLOUT_FAILED: Final = "rollout_failed"
 INVALID_ROLLOUT_ID: Final = "rollout_id must be a single path segment (no path separators, and not '.' or '..')"
 
 
@@ -228,16 +226,6 @@ class Health(msgspec.Struct, frozen=True):
     gateway: str | None = None
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    """What a finished rollout means to the evaluation. `error_type` is set on failures only and is never empty there."""
-
-    status: Status
-    reward: float | None = None
-    error_type: str | None = None
-    error_message: str | None = None
-    has_sample: bool = False
-
-
 # ---- bodies -------------------------------------------------------------------------------------------------------------
 
 _R = TypeVar("_R", InitRequest, InitResponse, ResultResponse, CancelRequest, CancelResponse)
@@ -276,7 +264,7 @@ def decode_result(data: bytes) -> ResultResponse:
     """Read the answer to a poll. Raises RemoteProtocolError.
 
     JSON has no NaN and no infinity; a body that holds one is refused, with one exception: as the reward it is kept, so that
-    `classify` can fail that rollout alone and the run goes on (ruling 7).
+    `outcome.classify` can fail that rollout alone and the run goes on (ruling 7).
     """
     try:
         return _decode(data, ResultResponse)
@@ -410,44 +398,3 @@ def retry_delay_sec(schedule: tuple[float, ...], failures: int, *, left_sec: flo
         return None
     delay = schedule[failures - 1]
     return delay if delay + poll_timeout_sec <= left_sec else None
-
-
-def classify(response: ResultResponse) -> Outcome | None:
-    """What a finished rollout means to the evaluation (eval_local section 6); None for a cancelled one, which stays pending.
-
-    Raises LocalProtocolError if the rollout is not finished.
-    """
-    match response.status:
-        case RolloutStatus.SUCCESS:
-            return _classify_success(response)
-        case RolloutStatus.FAILURE:
-            return Outcome(
-                status=Status.FAILED,
-                error_type=response.err_category or response.err_message or ROLLOUT_FAILED,
-                error_message=response.err_message,
-                has_sample=response.sample is not None,
-            )
-        case RolloutStatus.CANCELLED:
-            return None
-        case _:
-            return _not_finished(response)
-
-
-def _classify_success(response: ResultResponse) -> Outcome:
-    sample = response.sample
-    if sample is None:
-        return Outcome(status=Status.SUCCESS)
-    if sample.remove_sample:
-        return Outcome(status=Status.SKIPPED, has_sample=True)
-    if sample.reward is not None and not math.isfinite(sample.reward):
-        return Outcome(
-            status=Status.FAILED,
-            error_type=ErrorCategory.VALIDATION_ERROR,
-            error_message=f"the reward is {sample.reward}, which is not a finite number",
-            has_sample=True,
-        )
-    return Outcome(status=Status.SUCCESS, reward=sample.reward, has_sample=True)
-
-
-def _not_finished(response: ResultResponse) -> NoReturn:
-    raise LocalProtocolError(f"rollout {response.rollout_id!r} is {response.status}, not finished")

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from osmosis.pure.journal import Status
-from osmosis.pure.protocol import Outcome
+from osmosis.pure.outcome import Outcome
 
 
 class CheckStatus(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from osmosis.pure.journal import Record, Result, WorkItem
-from osmosis.pure.protocol import Outcome
+from osmosis.pure.outcome import Outcome
 from osmosis.pure.usage import CallUsage
 
 

@@ -43,7 +43,8 @@ import msgspec
 import xxhash
 
 from osmosis.pure.journal import Attempt, Ending, InvocationEnded, InvocationStarted, Result, RunHistory, Status, WorkItem
-from osmosis.pure.protocol import ErrorCategory, Outcome, in_flight_limit
+from osmosis.pure.outcome import Outcome
+from osmosis.pure.protocol import ErrorCategory, in_flight_limit
 from osmosis.pure.report import Progress
 from osmosis.pure.resume import Workload
 from osmosis.pure.supervision_events import (

@@ -16,6 +16,7 @@ import pytest
 from osmosis import __version__
 from osmosis.pure import protocol
 from osmosis.pure.journal import Status
+from osmosis.pure.outcome import classify
 from osmosis.pure.trajectory import decode_trajectory
 from tests.integration.rollout_server_process import rollout_server
 from tests.interop.drive import drive
@@ -111,7 +112,7 @@ def test_both_are_classified_alike(ours_by_public_client, public_by_our_client):
     """What an evaluation makes of each row does not depend on which package the rollout has."""
 
     def classified(results):
-        return {name: protocol.classify(protocol.decode_result(json.dumps(body).encode())) for name, body in results.items()}
+        return {name: classify(protocol.decode_result(json.dumps(body).encode())) for name, body in results.items()}
 
     ours = classified(ours_by_public_client)
     assert ours == classified(public_by_our_client)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from osmosis.pure import protocol
 from osmosis.pure.journal import Status
+from osmosis.pure.outcome import Outcome, classify
 from osmosis.pure.protocol import (
     ErrorCategory,
     Health,
@@ -20,7 +21,6 @@ from osmosis.pure.protocol import (
     InitResponse,
     Lifecycle,
     LocalProtocolError,
-    Outcome,
     RemoteProtocolError,
     ResultResponse,
     RolloutStatus,
@@ -102,7 +102,7 @@ def test_numbers_that_json_lacks_are_refused(number, place):
 def test_an_odd_reward_fails_its_rollout_alone(number):
     """A reward that is no number is a failed item, not a broken server (ruling 7)."""
     body = '{"rollout_id":"r","status":"success","sample":{"messages":[],"reward":NUMBER}}'.replace("NUMBER", number)
-    outcome = protocol.classify(protocol.decode_result(body.encode()))
+    outcome = classify(protocol.decode_result(body.encode()))
     assert outcome is not None
     assert (outcome.status, outcome.reward, outcome.error_type) == (Status.FAILED, None, "validation_error")
     assert outcome.has_sample
@@ -257,14 +257,14 @@ SUCCESS, FAILURE = RolloutStatus.SUCCESS, RolloutStatus.FAILURE
 )
 def test_classification(response, outcome):
     """eval_local section 6, row by row."""
-    assert protocol.classify(response) == outcome
+    assert classify(response) == outcome
 
 
 @given(strategies.results)
 def test_every_outcome_is_consistent(response):
     """A reward only on success, a reason only and always on failure, nothing for what is cancelled or not finished."""
     assume(response.status.terminal)
-    outcome = protocol.classify(response)
+    outcome = classify(response)
     if outcome is None:
         assert response.status is RolloutStatus.CANCELLED
         return
@@ -279,4 +279,4 @@ def test_only_finished_rollouts_are_classified(response):
     """Anything else is the caller's mistake."""
     assume(not response.status.terminal)
     with pytest.raises(LocalProtocolError):
-        protocol.classify(response)
+        classify(response)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmosis.pure.journal import InvocationStarted, RunHistory, Status, WorkItem
+from osmosis.pure.outcome import Outcome
 from osmosis.pure.plan import work_items
-from osmosis.pure.protocol import Outcome
 from osmosis.pure.resume import Workload, still_to_run, workload
 from osmosis.pure.supervision_events import (
     Append,

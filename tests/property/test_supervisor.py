@@ -23,8 +23,8 @@ from osmosis.pure.journal import (
     WorkItem,
     encode_record,
 )
+from osmosis.pure.outcome import Outcome
 from osmosis.pure.plan import work_items
-from osmosis.pure.protocol import Outcome
 from osmosis.pure.resume import STRIKES_BEFORE_ALONE, Workload, workload
 from osmosis.pure.supervision_events import (
     Append,

@@ -18,7 +18,8 @@ import msgspec
 
 from osmosis.pure.dataset import Row
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
-from osmosis.pure.protocol import Health, InitRequest, classify, is_path_segment
+from osmosis.pure.outcome import classify
+from osmosis.pure.protocol import Health, InitRequest, is_path_segment
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.rollout_check import Check, CheckStatus, RolloutCheck, row_check, unreachable_row
 from osmosis.pure.secret_forms import secret_values

@@ -16,7 +16,8 @@ import msgspec
 
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import Result
-from osmosis.pure.protocol import InitRequest, classify
+from osmosis.pure.outcome import classify
+from osmosis.pure.protocol import InitRequest
 from osmosis.pure.scoreboard import finished_item
 from osmosis.pure.supervision_events import (
     Append,

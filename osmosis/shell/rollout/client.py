@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -18,6 +18,7 @@ import httpx
 from osmosis.pure import protocol
 from osmosis.pure.canonical import decode_json
 from osmosis.pure.protocol import InitRequest, InitResponse, RemoteProtocolError, ResultResponse, RolloutStatus
+from osmosis.shell.rollout.handle import RolloutHandle
 from osmosis.shell.rollout.types.protocol import CancelRolloutsResponse, RolloutResultResponse
 from osmosis.shell.rollout.types.sample import MessageDict, RolloutSample
 
@@ -38,71 +39,6 @@ class RolloutProtocolError(RuntimeError):
 
 class RolloutAdmissionTimeoutError(TimeoutError):
     """A rollout was not admitted in time. It may have been admitted all the same; its lease will end it."""
-
-
-class RolloutHandle:
-    """An admitted rollout. Await it for its final response."""
-
-    def __init__(self, rollout_id: str, status: RolloutStatus) -> None:
-        self.rollout_id = rollout_id
-        self.status = status
-        self.latest_result: RolloutResultResponse | None = None
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[RolloutResultResponse] | None = None
-
-    @property
-    def polling_finished(self) -> bool:
-        """Whether polling has stopped, for whatever reason."""
-        return self.done()
-
-    def done(self) -> bool:
-        """Whether polling has stopped, for whatever reason."""
-        return self._task is not None and self._task.done()
-
-    def cancel(self) -> bool:
-        """Stop polling. The rollout itself goes on until its lease runs out."""
-        return self._task is not None and self._task.cancel()
-
-    async def wait_for_running(self) -> RolloutStatus:
-        """Return once the rollout runs, or is further than that."""
-        return await self._wait_beyond({RolloutStatus.QUEUED})
-
-    async def wait_for_grading(self) -> RolloutStatus:
-        """Return once the rollout is being graded, or is further than that."""
-        return await self._wait_beyond({RolloutStatus.QUEUED, RolloutStatus.RUNNING})
-
-    async def wait_for_completion(self) -> RolloutResultResponse:
-        """The final response. Raises what stopped the polling."""
-        assert self._task is not None
-        return await asyncio.shield(self._task)
-
-    def __await__(self) -> Generator[Any, None, RolloutResultResponse]:
-        return self.wait_for_completion().__await__()
-
-    def _follow(self, polling: Callable[[RolloutHandle], Awaitable[RolloutResultResponse]]) -> None:
-        async def follow() -> RolloutResultResponse:
-            return await polling(self)
-
-        self._task = asyncio.create_task(follow(), name=f"polling {self.rollout_id}")
-        self._task.add_done_callback(self._polling_ended)
-
-    def _polling_ended(self, task: asyncio.Task[RolloutResultResponse]) -> None:
-        self._changed.set()
-        if not task.cancelled():
-            task.exception()  # Looked at, so that a handle nobody awaits does not complain when it is collected.
-
-    def _take(self, response: RolloutResultResponse) -> None:
-        self.latest_result = response
-        self.status = response.status
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def _wait_beyond(self, before: set[RolloutStatus]) -> RolloutStatus:
-        while self.status in before and not self.done():
-            await self._changed.wait()
-        if self.status in before:
-            await self.wait_for_completion()
-        return self.status
 
 
 class RolloutClient:
@@ -236,7 +172,7 @@ class RolloutClient:
         )
         admission, lease_end = await self._admit_in_time(request)
         handle = RolloutHandle(rollout_id, admission.status)
-        handle._follow(lambda followed: self._poll(followed, admission, lease_end))
+        handle.follow(lambda followed: self._poll(followed, admission, lease_end))
         return handle
 
     async def cancel_rollout(self, rollout_id: str) -> CancelRolloutsResponse:
@@ -286,7 +222,7 @@ class RolloutClient:
             answer = await self._poll_once(handle.rollout_id, admission)
             if isinstance(answer, ResultResponse):
                 response = _for_users(answer)
-                handle._take(response)
+                handle.take(response)
                 if response.status.terminal:
                     return response
                 lease_end = sent + admission.polling_lease_timeout_sec
