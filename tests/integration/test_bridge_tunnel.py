@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ import pytest
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.tunnel import PROOF_HEADER, proof
 from osmosis.shell.bridge.tunnel import Tunnel
-from tests.integration import cloudflared_standin
+from tests.integration.cloudflared import Program
 from tests.integration.stub_provider import PATIENCE, STREAM, TOKEN, answers, bridged, serving, streams
 
 LOOPBACK_URL = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -23,32 +21,12 @@ QUESTION = {"model": "asked", "messages": [{"role": "user", "content": "2+2?"}]}
 pytestmark = pytest.mark.slow
 
 
-class Program:
-    """A `cloudflared` on PATH that behaves as told."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-
-    def behave(self, *words: str) -> None:
-        (self.directory / "behaviour").write_text(" ".join(words))
-
-    @property
-    def seen(self) -> dict:
-        return json.loads((self.directory / "seen.json").read_text())
-
-
 @pytest.fixture
 def program(tmp_path, monkeypatch):
     """The stand-in, first on PATH."""
-    directory = tmp_path / "bin"
-    directory.mkdir()
-    body = Path(cloudflared_standin.__file__).read_text()
-    (directory / "standin.py").write_text(body)
-    script = directory / "cloudflared"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{directory}/standin.py" "$@"\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
-    return Program(directory)
+    program = Program(tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{program.directory}{os.pathsep}{os.environ['PATH']}")
+    return program
 
 
 def start(front, **options):

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import msgspec
 
-from osmosis.pure.tunnel import MOST_IN_FLIGHT, PROGRAM, Way, choose_route, is_insecure, listener_address, proof
+from osmosis.pure.tunnel import (
+    MOST_IN_FLIGHT,
+    PROGRAM,
+    QUICK_TUNNEL_URL,
+    Way,
+    choose_route,
+    is_insecure,
+    listener_address,
+    proof,
+)
 from osmosis.shell.bridge import Bridge
 from osmosis.shell.bridge.tunnel import Tunnel
 from osmosis.shell.evaluation.clock import utc_now
@@ -19,7 +29,10 @@ from osmosis.shell.evaluation.view import RunView
 
 
 class RouteRequest(msgspec.Struct, frozen=True):
-    """What decides the way. `sandbox` names one that cannot reach loopback, `gateway` this machine's address in its network."""
+    """What decides the way. `sandbox` names one that cannot reach loopback, `gateway` this machine's address in its network.
+
+    `pattern` is how a tunnel's URL looks.
+    """
 
     bridge: Bridge
     token: str
@@ -29,6 +42,7 @@ class RouteRequest(msgspec.Struct, frozen=True):
     sandbox: str | None
     listener_host: str | None = None
     gateway: str | None = None
+    pattern: re.Pattern[str] = QUICK_TUNNEL_URL
 
 
 class OpenRoute(msgspec.Struct, frozen=True):
@@ -82,7 +96,11 @@ async def _start_tunnel(request: RouteRequest, files: FileLayer, on_lost: Callab
 
     try:
         return await Tunnel.start(
-            f"http://127.0.0.1:{request.bridge.port}", proof(request.token), on_spawn=remember, on_exit=on_lost
+            f"http://127.0.0.1:{request.bridge.port}",
+            proof(request.token),
+            on_spawn=remember,
+            on_exit=on_lost,
+            pattern=request.pattern,
         )
     except BaseException:
         # A tunnel that did not come up has been stopped.
