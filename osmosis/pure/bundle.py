@@ -143,13 +143,13 @@ def with_requirements(metadata: str, requirements: Iterable[str]) -> str:
     replaced = {requirement_name(text): text for text in requirements}
     head, separator, body = metadata.partition("\n\n")
     lines = []
-    for line in head.split("\n"):
+    for line in head.rstrip("\n").split("\n"):
         field, _, value = line.partition(":")
         if field.lower() == "requires-dist" and requirement_name(value) in replaced:
             continue
         lines.append(line)
     lines += [f"Requires-Dist: {text}" for text in replaced.values()]
-    return "\n".join(lines) + separator + body
+    return "\n".join(lines) + (separator or "\n") + body
 
 
 def requirement_name(text: str) -> str:
