@@ -18,9 +18,10 @@ from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.estimate import CONFIDENCE, Estimate
 from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum, scaled_up
 from osmosis.pure.index_frame import normalised
+from osmosis.pure.intervals import NO_SAMPLE, undefined
 from osmosis.pure.journal import Status
 from osmosis.pure.price import Price
-from osmosis.pure.statistics import NO_SAMPLE, exact_sign_test, holm, paired_difference, t_test_p_value, undefined
+from osmosis.pure.statistics import exact_sign_test, holm, paired_difference, t_test_p_value
 from osmosis.pure.stored_run import (
     PAIRED_BY_CONTENT,
     PAIRED_BY_ROW,

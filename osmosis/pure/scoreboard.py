@@ -13,6 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from osmosis.pure.estimate import Estimate
+from osmosis.pure.intervals import pass_rate_estimate
 from osmosis.pure.journal import Result, Status, WorkItem
 from osmosis.pure.pass_at_k import RowOutcomes
 from osmosis.pure.report import ItemFinished, Progress
@@ -126,8 +127,6 @@ class Scoreboard:
     @property
     def pass_rate(self) -> Estimate:
         """The pass rate with its interval, by the rule of `metrics.json` (ruling 32)."""
-        from osmosis.pure.statistics import pass_rate_estimate  # noqa: PLC0415 - polars takes long to import
-
         return pass_rate_estimate(self.histogram)
 
     def standing(self, progress: Progress, *, elapsed_s: float, done_before: int, ages_s: dict[WorkItem, float]) -> Standing:

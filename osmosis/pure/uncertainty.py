@@ -26,22 +26,19 @@ from osmosis.pure.estimate import (
     VarianceSplit,
 )
 from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum
+from osmosis.pure.intervals import NO_SAMPLE, ONE_ROW, pass_rate_estimate, undefined
 from osmosis.pure.journal import Status
 from osmosis.pure.pass_at_k import RowOutcomes, powers_of_two
 from osmosis.pure.plan import Manifest
 from osmosis.pure.row_table import RowTable
 from osmosis.pure.statistics import (
-    NO_SAMPLE,
-    ONE_ROW,
     TOO_LARGE,
     clustered_mean_estimate,
     detectable_effect,
     estimate_from_moments,
     mean_and_variance,
-    pass_rate_estimate,
     pass_rate_variance,
     rescaled,
-    undefined,
     variance_split,
 )
 

@@ -34,7 +34,7 @@ def finished(number: int) -> ItemFinished:
     failed = number % 3 == 0
     status = Status.FAILED if failed else Status.SUCCESS
     reward, reason = (None, "timeout") if failed else (1.0, None)
-    return ItemFinished(WorkItem(number, 0), number, f"rollout-{number}", status, reward, reason, 834.0)
+    return ItemFinished(WorkItem(number, 0), number, f"rollout-{number}", status, reward, reason, 834.0, passed=not failed)
 
 
 def wait_for_step() -> None:

@@ -1,4 +1,4 @@
-"""What a person sees: the live line, colours and questions, on a real pseudo-terminal."""
+"""What a person sees: the live view, colours and questions, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -85,14 +85,19 @@ def terminal(*arguments: str, columns: int = 80, env: dict[str, str] | None = No
         os.close(step)
 
 
-def test_the_live_line_follows_the_run_and_leaves_the_terminal_clean() -> None:
+def test_the_live_view_follows_the_run_and_leaves_the_terminal_clean() -> None:
     """The counts appear as they change, log lines scroll by above, the line goes away, and the cursor comes back."""
     with terminal("rich", "3", columns=100) as screen:
-        screen.wait_for("0/240 pass \N{EN DASH}")
+        screen.wait_for("0/240 0%")
+        screen.wait_for("pass \N{EN DASH}")
         screen.go_on(2)
-        screen.wait_for("2/240 pass 100%")
+        screen.wait_for("2/240 1%")
+        screen.wait_for("pass 100% [34%, 100%]")
         screen.go_on()
-        screen.wait_for("3/240 pass 67% \N{MIDDLE DOT} failed 1")
+        screen.wait_for("3/240 1%")
+        screen.wait_for("pass 67% [21%, 94%] \N{MIDDLE DOT} failed 1")
+        screen.wait_for("4 in flight \N{MIDDLE DOT} 233 queued \N{MIDDLE DOT} 3,702 tokens")
+        screen.wait_for("failures  timeout 1")
         assert "rollouts \N{BOX DRAWINGS HEAVY HORIZONTAL}" in ESCAPES.sub(b"", screen.seen).decode()
         screen.go_on()
         screen.wait_for("child says hello")
@@ -105,7 +110,7 @@ def test_the_live_line_follows_the_run_and_leaves_the_terminal_clean() -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
-def test_the_live_line_fits_every_width(columns: int) -> None:
+def test_the_live_view_fits_every_width(columns: int) -> None:
     """The line never wraps: a wrapped line cannot be redrawn and would litter the scrollback."""
     with terminal("rich", "1", columns=columns) as screen:
         screen.wait_for("0/240")
@@ -114,13 +119,15 @@ def test_the_live_line_fits_every_width(columns: int) -> None:
         screen.wait_for("1/240", since=shown)
         screen.go_on(2)
         assert screen.finish() == 0
-    frames = [line for line in re.split(r"[\r\n]+", ESCAPES.sub(b"", screen.seen).decode()) if "/240" in line]
+    live = screen.seen[: screen.seen.rindex(b"\x1b[?25h")]
+    lines = re.split(r"[\r\n]+", ESCAPES.sub(b"", live).decode())
+    frames = [line for line in lines if "/240" in line or line.startswith("  ")]
     assert frames
     assert all(len(line) <= columns for line in frames)
 
 
 def test_no_color_is_honoured() -> None:
-    """With NO_COLOR the live line still lives, without a single colour."""
+    """With NO_COLOR the live view still lives, without a single colour."""
     with terminal("rich", "1", env={"NO_COLOR": "1"}) as screen:
         screen.wait_for("0/240")
         screen.go_on(3)

@@ -43,9 +43,9 @@ def parse(argv: tuple[str, ...]) -> Invocation:
     _, bound, _ = APP.parse_args(words, exit_on_error=False, print_error=False)
     given_ = dict(bound.arguments)
     config = given_.pop("config")
-    yes, verbose = given_.pop("yes", False), given_.pop("verbose", False)
+    yes, verbose, events = (given_.pop(flag, False) for flag in ("yes", "verbose", "events"))
     request = RunRequest(config_path=config, working_directory=INVOCATION.request.working_directory, **given_)
-    return Invocation(request, yes=yes, verbose=verbose, mode=mode)
+    return Invocation(request, yes=yes, verbose=verbose, events=events, mode=mode)
 
 
 @given(invocations)

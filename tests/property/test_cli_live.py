@@ -1,30 +1,101 @@
 """The texts of progress: they fit, they count, and nothing that an item brings can break its line."""
 
 import io
+import math
+from collections.abc import Callable
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmosis.pure.journal import Status, WorkItem
+from osmosis.pure.presentation import joined, neutralise
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.report import ItemFinished, Progress
-from osmosis.shell.cli.live import ItemLines, display_for, fitting, standing
+from osmosis.pure.scoreboard import Scoreboard, SlowItem, Standing, seconds_left
+from osmosis.shell.cli.live import ItemLines, display_for
+from osmosis.shell.cli.live_text import counts as count_text
+from osmosis.shell.cli.live_text import detail_lines, effort, failures, fitting, quality, slowest, times
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
-from tests.strategies.cli import items, progresses
+from tests.strategies.cli import items, progresses, standings
 
 SECRET = "hunter2-hunter2"
 
 
-@given(progresses(), st.integers(0, 200))
-def test_the_standing_fits_the_width_and_keeps_what_matters_most(progress: Progress, width: int) -> None:
+@given(standings, st.integers(0, 200), st.sampled_from([quality, effort, failures, slowest, times]))
+def test_a_line_fits_the_width_and_keeps_what_matters_most(
+    standing: Standing, width: int, line: Callable[[Standing], tuple[str, ...]]
+) -> None:
     """Details are dropped from the end until the text fits; one more would not have fitted."""
-    parts = standing(progress)
+    parts = line(standing)
     text = fitting(parts, width)
     assert len(text) <= width
-    shown = text.split(" \N{MIDDLE DOT} ") if text else []
-    assert shown == list(parts[: len(shown)])
-    if len(shown) < len(parts):
-        assert len(" \N{MIDDLE DOT} ".join(parts[: len(shown) + 1])) > width
+    shown = max((count for count in range(len(parts) + 1) if joined(parts[:count]) == text), default=0)
+    assert text == joined(parts[:shown])
+    if shown < len(parts):
+        assert len(joined(parts[: shown + 1])) > width
+
+
+@given(standings, st.integers(0, 200), st.integers(0, 6))
+def test_the_view_fits_the_terminal(standing: Standing, width: int, height: int) -> None:
+    """No line is wider than the terminal, there are no more lines than asked for, and no line can break or steer anything."""
+    lines = list(detail_lines(standing, width, height))
+    assert len(lines) <= height
+    assert all(len(line) <= max(width, 0) and line == neutralise(line) and "\n" not in line for line in lines)
+
+
+def test_a_wide_terminal_shows_everything() -> None:
+    """Pass rate with its interval, failures by type, in flight, queued, waiting, tokens, cost, slowest items, time left."""
+    progress = Progress(240, 37, 33, 3, 1, 36, 30, 8, 12345, waiting=3, next_try_s=11.2)
+    standing = Standing(
+        progress,
+        elapsed_s=72.4,
+        left_s=397.0,
+        low=0.71,
+        high=0.914,
+        failures=(("timeout", 2), ("agent_error", 1)),
+        cost_usd=0.0123,
+        slowest=(SlowItem(WorkItem(3, 1), 72_000.0, running=True), SlowItem(WorkItem(9, 0), 42_000.0)),
+    )
+    assert count_text(progress) == "37/240 15%"
+    assert joined(times(standing)) == "0:01:12 \N{MIDDLE DOT} about 6m 37s left"
+    assert list(detail_lines(standing, 120, 10)) == [
+        "  pass 83% [71%, 91%] · failed 3 · skipped 1",
+        "  8 in flight · 195 queued · 3 waiting on rate limit, next try in 12 s · 12,345 tokens · $0.0123",
+        "  failures  timeout 2 · agent_error 1",
+        "  slowest  row 3 run 1 1m 12s, running · row 9 run 0 42.0s",
+    ]
+
+
+@given(st.lists(items, max_size=30), st.data())
+def test_the_scoreboard_counts_the_last_result_of_each_item(finished: list[ItemFinished], data: st.DataObject) -> None:
+    """Replacing results one by one ends where counting the last results alone ends, in whatever order those come."""
+    board = Scoreboard(finished)
+    last = {item.item: item for item in finished}
+    again = Scoreboard(data.draw(st.permutations(sorted(last.values(), key=lambda item: item.item))))
+    progress = Progress(10**6, 5, 5, 0, 0, 5, 0, 0, 0)
+    one, other = (each.standing(progress, elapsed_s=10.0, done_before=1, ages_s={}) for each in (board, again))
+    assert one == msgspec.structs.replace(other, slowest=one.slowest)
+    assert board.histogram == again.histogram
+    assert sum(count for _, count in one.failures) == sum(item.status is Status.FAILED for item in last.values())
+    scored = [item for item in last.values() if item.status is not Status.SKIPPED]
+    assert sum(row.scored * row.rows for row in board.histogram) == len(scored)
+    assert sum(row.passed * row.rows for row in board.histogram) == sum(item.passed for item in last.values())
+
+
+@given(progresses(), st.floats(0, 1e6), st.integers(0, 10**7))
+def test_the_time_left_is_at_this_invocations_pace(progress: Progress, elapsed: float, before: int) -> None:
+    """Nothing left is zero, nothing made yet is no guess, and otherwise the pace of this invocation, not of earlier ones."""
+    before = min(before, progress.done)
+    left = seconds_left(progress, elapsed, before)
+    if progress.done == progress.total:
+        assert left == 0
+    elif progress.done - before < 2 or elapsed == 0:
+        assert left is None
+    else:
+        assert left is not None
+        assert math.isclose(left * (progress.done - before), elapsed * (progress.total - progress.done))
 
 
 @given(

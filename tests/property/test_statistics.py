@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from osmosis.pure.estimate import Estimate, Method
+from osmosis.pure.intervals import pass_rate_estimate, wilson_bounds
 from osmosis.pure.pass_at_k import RowOutcomes, pass_at_k, pass_hat_k
 from osmosis.pure.statistics import (
     clustered_mean_estimate,
@@ -23,11 +24,9 @@ from osmosis.pure.statistics import (
     holm,
     mean_estimate,
     paired_difference,
-    pass_rate_estimate,
     pass_rate_variance,
     t_test_p_value,
     variance_split,
-    wilson_bounds,
 )
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30)

@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 
 from osmosis.pure.bootstrap import bootstrap_curves
+from osmosis.pure.intervals import pass_rate_estimate
 from osmosis.pure.pass_at_k import RowOutcomes, row_pass_at_k, row_pass_hat_k
-from osmosis.pure.statistics import clustered_mean_estimate, mean_estimate, paired_difference, pass_rate_estimate
+from osmosis.pure.statistics import clustered_mean_estimate, mean_estimate, paired_difference
 
 pytestmark = pytest.mark.slow
 

@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter, validators
 from osmosis.pure.report import RunReport
 from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.invocation import Invocation, next_steps
+from osmosis.shell.cli.modes import Mode, UsageError
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.run_result import run_result
@@ -82,6 +83,7 @@ ListenerHostOption = Annotated[
         help="Let docker or podman sandboxes reach the model: auto, or this machine's address in their network.",
     ),
 ]
+EventsFlag = Annotated[bool, Parameter(group=_RUN, help="With --json: write events to standard error as they happen.")]
 VerboseFlag = Annotated[bool, Parameter(group=_ADVANCED, help="Echo the log of the run.")]
 
 
@@ -94,6 +96,7 @@ def eval_run(
     fresh: FreshFlag = False,
     retry_failed: RetryFlag = False,
     yes: YesFlag = False,
+    events: EventsFlag = False,
     dataset_file: DatasetOption = None,
     rows: RowsOption = None,
     secrets_file: SecretsOption = None,
@@ -110,6 +113,8 @@ def eval_run(
     terminal: Annotated[Output, INJECTED],
 ) -> OperationResult:
     """Run an evaluation on this machine. The help text stands in `app`, where it needs no import of this module."""
+    if events and terminal.mode is not Mode.JSON:
+        raise UsageError("--events needs --json.", hint="Pass both, or neither.")
     request = RunRequest(
         config_path=config,
         working_directory=working_directory(),
@@ -130,7 +135,7 @@ def eval_run(
         listener_host=listener_host,
         replay_or_record=replay_or_record,
     )
-    return run(Invocation(request, yes=yes, verbose=verbose, mode=terminal.mode), terminal)
+    return run(Invocation(request, yes=yes, verbose=verbose, events=events, mode=terminal.mode), terminal)
 
 
 def run(invocation: Invocation, terminal: Output) -> OperationResult:
@@ -143,6 +148,7 @@ def run(invocation: Invocation, terminal: Output) -> OperationResult:
         verbose=invocation.verbose,
         stdin=sys.stdin,
         stdin_taken=invocation.request.secrets_file == "-",
+        events=invocation.events,
     ) as view:
         report = _evaluate(invocation.request, view)
     if not report.next_steps:

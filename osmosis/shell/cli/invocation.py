@@ -25,6 +25,7 @@ class Invocation(msgspec.Struct, frozen=True):
     request: RunRequest
     yes: bool = False
     verbose: bool = False
+    events: bool = False
     mode: Mode = Mode.RICH
 
 
@@ -49,6 +50,7 @@ _FLAGS: tuple[tuple[str, Callable[[Invocation], bool]], ...] = (
     ("--retry-failed", lambda invocation: invocation.request.retry_failed),
     ("--yes", lambda invocation: invocation.yes),
     ("--verbose", lambda invocation: invocation.verbose),
+    ("--events", lambda invocation: invocation.events),
     ("--json", lambda invocation: invocation.mode is Mode.JSON),
     ("--plain", lambda invocation: invocation.mode is Mode.PLAIN),
 )

@@ -1,22 +1,24 @@
-"""The progress of a run on standard error: one live line on a terminal, one line an item otherwise (`eval_local.md` 12).
+"""The progress of a run on standard error: a live view on a terminal, one line an item otherwise, events on request.
 
-Neither shows in plain or JSON mode. The texts are functions of the records; only the live line asks for the time.
+In plain mode nothing shows; in JSON mode nothing but the events that `--events` asks for. All words come from `live_text`, as
+functions of records; only the displays ask for the time.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from osmosis.pure.presentation import clock, decimal, duration, joined, one_line, percent, thousands
-from osmosis.pure.report import ItemFinished, Progress
+from osmosis.pure.journal import WorkItem
+from osmosis.pure.presentation import one_line, percent, thousands
+from osmosis.pure.report import ItemFinished, PlanSummary, Progress
+from osmosis.pure.scoreboard import Scoreboard, Standing
+from osmosis.shell.cli.live_text import counts, detail_lines, fitting, item_line, times
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
-from osmosis.shell.cli.run_result import item_label
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -25,10 +27,17 @@ if TYPE_CHECKING:
 REFRESHES_PER_SECOND = 8
 _BAR_FROM = 12
 """Columns below which a bar says less than its numbers."""
+_BAR_MOST = 40
+_ROWS_KEPT_FREE = 4
+"""Rows of the terminal that stay with what scrolls by above the view."""
 
 
 class Display(Protocol):
     """Follows the progress of one run."""
+
+    def plan(self, plan: PlanSummary) -> None:
+        """What is about to run, with the results that are carried over."""
+        ...
 
     def item(self, finished: ItemFinished) -> None:
         """An item became durable; the progress that counts it follows."""
@@ -48,12 +57,15 @@ def display_for(output: Output) -> Display:
     if output.mode is not Mode.RICH:
         return SilentDisplay()
     if output.rich_err.console.is_terminal and not output.rich_err.console.is_dumb_terminal:
-        return LiveLine(output)
+        return LiveView(output)
     return ItemLines(output)
 
 
 class SilentDisplay:
     """Shows nothing."""
+
+    def plan(self, plan: PlanSummary) -> None:
+        """Nothing."""
 
     def item(self, finished: ItemFinished) -> None:
         """Nothing."""
@@ -65,53 +77,6 @@ class SilentDisplay:
         """Nothing."""
 
 
-def standing(progress: Progress) -> tuple[str, ...]:
-    """What the live line says besides `done/total`, most important first. Failed and skipped only where there are some."""
-    return tuple(
-        text
-        for text, shown in (
-            (f"pass {percent(progress.passed, progress.scored, decimals=0)}", True),
-            (f"failed {thousands(progress.failed)}", progress.failed > 0),
-            (f"skipped {thousands(progress.skipped)}", progress.skipped > 0),
-            (waiting(progress), progress.waiting > 0),
-            (f"{thousands(progress.in_flight)} in flight", progress.in_flight > 0),
-            (f"{thousands(progress.tokens)} tokens", progress.tokens > 0),
-        )
-        if shown
-    )
-
-
-def waiting(progress: Progress) -> str:
-    """`3 waiting on rate limit, next try in 12 s`."""
-    following = "" if progress.next_try_s is None else f", next try in {math.ceil(progress.next_try_s)} s"
-    return f"{thousands(progress.waiting)} waiting on rate limit{following}"
-
-
-def fitting(parts: Sequence[str], width: int) -> str:
-    """As many leading parts as fit into `width` columns, joined."""
-    for count in range(len(parts), 0, -1):
-        if len(text := joined(parts[:count])) <= width:
-            return text
-    return ""
-
-
-def item_line(finished: ItemFinished, done: int, progress: Progress) -> str:
-    """` 7/60 row 1 run 3 success, reward 1.000, 0.8s · pass 86% · failed 1`: what happened, then where the run stands.
-
-    The error type must be one harmless line already.
-    """
-    total = thousands(progress.total)
-    label = item_label(finished.item.row_index, finished.source_row_index, finished.item.run_index)
-    outcome = [
-        f"{label} {finished.status}",
-        f"reward {decimal(finished.reward)}" if finished.reward is not None else "",
-        finished.error_type or "",
-        duration(finished.duration_ms),
-    ]
-    counts = [f"pass {percent(progress.passed, progress.scored, decimals=0)}", f"failed {thousands(progress.failed)}"]
-    return joined([f"{thousands(done):>{len(total)}}/{total} {', '.join(filter(None, outcome))}", *counts])
-
-
 class ItemLines:
     """One line for each finished item, after a first line with the counts at the start."""
 
@@ -119,6 +84,9 @@ class ItemLines:
         self._output = output
         self._finished: list[ItemFinished] = []
         self._last: Progress | None = None
+
+    def plan(self, plan: PlanSummary) -> None:
+        """Nothing: the plan table says it."""
 
     def item(self, finished: ItemFinished) -> None:
         """Kept until its counts are known."""
@@ -145,25 +113,44 @@ class ItemLines:
         self._output.progress_line(text, emphasis="dim")
 
 
-class LiveLine:
-    """One line at the foot of the terminal that redraws itself; other lines scroll by above it."""
+class LiveView:
+    """A few lines at the foot of the terminal that redraw themselves; other lines scroll by above them.
+
+    They are drawn by a thread of their own, so nothing here holds up the run; `_lock` keeps the scoreboard whole between them.
+    """
 
     def __init__(self, output: Output) -> None:
+        self._output = output
         self._console: Console = output.rich_err.console
+        self._lock = Lock()
+        self._board = Scoreboard()
         self._live: Live | None = None
         self._progress: Progress | None = None
-        self._started = 0.0
+        self._began = 0.0
+        self._done_before = 0
+        self._seen: dict[WorkItem, float] = {}
+
+    def plan(self, plan: PlanSummary) -> None:
+        """Count what is carried over."""
+        for finished in plan.carried:
+            self.item(finished)
 
     def item(self, finished: ItemFinished) -> None:
-        """Nothing: the counts say it."""
+        """Count it. The reason is redacted before anything is cut."""
+        reason = self._output.redact(finished.error_type) if finished.error_type else None
+        with self._lock:
+            self._board.add(msgspec.structs.replace(finished, error_type=reason))
 
     def progress(self, progress: Progress) -> None:
-        """Redraw with these counts; the first call starts the line."""
-        self._progress = progress
+        """Redraw with these counts; the first call starts the view."""
+        now = time.monotonic()
+        with self._lock:
+            self._progress = progress
+            self._seen = {item: self._seen.get(item, now) for item in progress.working}
         if self._live is None:
             from rich.live import Live  # noqa: PLC0415 - rich is imported only in rich mode
 
-            self._started = time.monotonic()
+            self._began, self._done_before = now, progress.done
             # A child may print through our streams; redirecting them would take its text away from its own redaction.
             self._live = Live(
                 self,
@@ -176,35 +163,51 @@ class LiveLine:
             self._live.start()
 
     def close(self) -> None:
-        """Clear the line and show the cursor again."""
+        """Clear the view and show the cursor again."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The line as it stands now, fitted to the width: first the bar goes, then the last of the details."""
-        from rich.progress_bar import ProgressBar  # noqa: PLC0415 - rich is imported only in rich mode
-        from rich.text import Text  # noqa: PLC0415
+        """The view as it stands now, fitted to the terminal."""
+        standing = self._standing(time.monotonic())
+        if standing is not None:
+            yield from rendered(standing, console, options)
 
-        if (progress := self._progress) is None:
-            return
-        elapsed = time.monotonic() - self._started
-        spinner = "-\\|/" if options.ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-        head = f"{spinner[int(elapsed * REFRESHES_PER_SECOND) % len(spinner)]} "
-        counts = f"{thousands(progress.done)}/{thousands(progress.total)}"
-        tail = clock(elapsed)
-        parts = standing(progress)
-        room = options.max_width - 1 - len(head) - len(counts) - len(tail) - 2
-        title = "rollouts "
-        # The bar matters more than the details that come last, and less than the pass rate and the failures.
-        reserved = len(title) + _BAR_FROM + 1
-        details = fitting(parts, room - reserved) if room >= 2 * reserved else fitting(parts, room)
-        bar = min(30, room - len(details) - len(title) - 1)
-        yield Text(head, style="cyan", end="")
-        if bar >= _BAR_FROM:
-            yield Text(title, end="")
-            yield from ProgressBar(total=progress.total or 1, completed=progress.done, width=bar).__rich_console__(
-                console, options
-            )
-            yield Text(" ", end="")
-        yield Text(f"{counts} {details} {tail}", no_wrap=True, overflow="crop", end="")
+    def _standing(self, now: float) -> Standing | None:
+        with self._lock:
+            if self._progress is None:
+                return None
+            ages = {item: now - since for item, since in self._seen.items()}
+            elapsed = max(0.0, now - self._began)
+            return self._board.standing(self._progress, elapsed_s=elapsed, done_before=self._done_before, ages_s=ages)
+
+
+def rendered(standing: Standing, console: Console, options: ConsoleOptions) -> RenderResult:
+    """A standing as the live view shows it: the bar, then as many lines as the terminal has room for."""
+    from rich.text import Text  # noqa: PLC0415 - rich is imported only in rich mode
+
+    yield from _bar_line(standing, console, options)
+    for line in detail_lines(standing, options.max_width - 1, max(0, console.height - _ROWS_KEPT_FREE)):
+        yield Text(f"\n{line}", no_wrap=True, overflow="crop", end="")
+
+
+def _bar_line(standing: Standing, console: Console, options: ConsoleOptions) -> RenderResult:
+    """Spinner, bar, counts, times. First the bar goes, then the time that is left."""
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - rich is imported only in rich mode
+    from rich.text import Text  # noqa: PLC0415
+
+    progress = standing.progress
+    spinner = "-\\|/" if options.ascii_only else "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+    head = f"{spinner[int(standing.elapsed_s * REFRESHES_PER_SECOND) % len(spinner)]} "
+    numbers = counts(progress)
+    room = options.max_width - 1 - len(head) - len(numbers)
+    tail = fitting(times(standing), room - 1)
+    title = "rollouts "
+    bar = min(_BAR_MOST, room - len(title) - len(tail) - 2)
+    yield Text(head, style="cyan", end="")
+    if bar >= _BAR_FROM:
+        yield Text(title, end="")
+        yield from ProgressBar(total=progress.total or 1, completed=progress.done, width=bar).__rich_console__(console, options)
+        yield Text(" ", end="")
+    yield Text(f"{numbers} {tail}".rstrip(), no_wrap=True, overflow="crop", end="")

@@ -13,7 +13,7 @@ import msgspec
 
 from osmosis.pure.journal import RunHistory
 from osmosis.pure.metrics_file import summary_object
-from osmosis.pure.presentation import duration, joined, moment, percent, relative_path, thousands
+from osmosis.pure.presentation import decimal, duration, joined, moment, percent, relative_path, thousands
 from osmosis.pure.report import NextStep
 from osmosis.pure.run_overview import RunOverview, RunState
 from osmosis.pure.scoreboard import SLOWEST_KEPT, Scoreboard, finished_item
@@ -213,7 +213,19 @@ def _blocks(looked: Looked, base: str) -> Iterator[Block]:
         yield Section("Slowest items", tuple(f"{label}: {duration(item.duration_ms)}" for label, item in labels))
     if run.metrics and run.done:
         title = "Results" if run.state is RunState.FINISHED else "Results (incomplete)"
-        yield Table(title, tuple((label, value) for label, value in metric_rows(run.metrics.summary) if value))
+        rows = (*metric_rows(run.metrics.summary), *_interval_so_far(looked))
+        yield Table(title, tuple((label, value) for label, value in rows if value))
+
+
+def _interval_so_far(looked: Looked) -> Iterator[tuple[str, str]]:
+    """Metrics of a run that is going on are counts alone; its journal gives the interval."""
+    metrics = looked.overview.metrics
+    if metrics is None or metrics.summary.uncertainty is not None:
+        return
+    estimate = _scoreboard(looked).pass_rate
+    if estimate.low is not None and estimate.high is not None:
+        bounds = f"{decimal(estimate.low * 100, 1)}% to {decimal(estimate.high * 100, 1)}%"
+        yield "Pass Rate 95% CI", f"{bounds} ({thousands(estimate.units)} rows)"
 
 
 def _run_rows(looked: Looked, base: str) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import signal
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TextIO, cast
@@ -13,6 +14,7 @@ from osmosis.pure.report import ItemFinished, PlanSummary, Progress
 from osmosis.shell.cli.live import Display, display_for
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
+from osmosis.shell.cli.run_events import EventDisplay
 from osmosis.shell.cli.run_result import plan_table
 
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
@@ -30,8 +32,10 @@ class TerminalRunView:
         verbose: bool,
         stdin: TextIO | None,
         stdin_taken: bool = False,
+        events: bool = False,
     ) -> None:
-        """`stdin_taken`: standard input carries data (`--secrets-file -`), so nobody can answer on it."""
+        """`stdin_taken`: standard input carries data (`--secrets-file -`), so nobody can answer on it. `events`: write what
+        happens as JSON lines (JSON mode alone)."""
         self._output = output
         self._working_directory = working_directory
         self._yes = yes
@@ -39,7 +43,8 @@ class TerminalRunView:
         self._stdin = stdin
         self._stdin_taken = stdin_taken
         self._plan: PlanSummary | None = None
-        self._display: Display = display_for(output)
+        self._events = EventDisplay(output) if events else None
+        self._display: Display = self._events or display_for(output)
 
     def __enter__(self) -> Self:
         return self
@@ -64,11 +69,14 @@ class TerminalRunView:
     def milestone(self, text: str) -> None:
         """Write it to standard error."""
         self._output.milestone(text)
+        if self._events is not None:
+            self._events.milestone(text)
 
     def plan(self, plan: PlanSummary) -> None:
         """Write the plan table to standard error."""
         self._plan = plan
         self._output.progress_block(plan_table(plan, self._working_directory))
+        self._display.plan(plan)
 
     def confirm(self, question: str, *, default: bool) -> bool:
         """Ask on standard error until the answer is one. End of input means no."""
@@ -83,6 +91,8 @@ class TerminalRunView:
         return not self._yes and self.interactive and self._ask(question, default=True)
 
     def _ask(self, question: str, *, default: bool) -> bool:
+        # A library that took the signal over (polars does on import) restarts reads: Ctrl-C would wait for the answer.
+        signal.siginterrupt(signal.SIGINT, True)
         while True:
             self._output.question(f"{question} [{'Y/n' if default else 'y/N'}]")
             if (line := self._read_line()) is None:
