@@ -266,3 +266,20 @@ def test_only_a_native_model_brings_litellm():
     asked = subprocess.run([sys.executable, "-c", question], capture_output=True, text=True, check=True, timeout=60)
     assert asked.stdout.strip() == "False"
     assert os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP") in (None, "True")
+
+
+async def test_thinking_that_a_client_leaves_out_goes_back():
+    """Anthropic wants its thinking back with the tool call that it led to; a client that dropped it need not know."""
+    thought = {"type": "thinking", "thinking": "add", "signature": "s"}
+    use = {"type": "tool_use", "id": "t1", "name": "add", "input": {"a": 2}}
+    calling = {**SAID_BY_CLAUDE, "content": [thought, use], "stop_reason": "tool_use"}
+    fields = {"tools": [TOOL], "thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 2000}
+    async with serving(answers(calling)) as stub, claude(stub) as front:
+        _, body = await front.ask({**QUESTION, **fields})
+        call = json.loads(body)["choices"][0]["message"]["tool_calls"][0]
+        bare = {"role": "assistant", "content": None, "tool_calls": [call]}
+        result = {"role": "tool", "tool_call_id": "t1", "content": "4"}
+        stub.answer = answers(SAID_BY_CLAUDE)
+        status, _ = await front.ask({**QUESTION, **fields, "messages": [*QUESTION["messages"], bare, result]})
+    assert status == 200
+    assert stub.seen[1].json["messages"][1]["content"][0] == thought

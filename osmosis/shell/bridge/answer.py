@@ -26,9 +26,10 @@ from osmosis.pure.completion import (
     read_completion,
     write_completion,
 )
-from osmosis.pure.event_stream import read_event, split_events, write_event
+from osmosis.pure.event_stream import decode_member, read_event, split_events, write_event
 from osmosis.pure.model_prices import ModelPrice, call_cost
-from osmosis.pure.providers import Endpoint
+from osmosis.pure.providers import Endpoint, Wire
+from osmosis.pure.reasoning_memory import remembered, with_reasoning
 from osmosis.pure.redaction import Redactor as KeyRedactor
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage, UsageDetails
@@ -123,6 +124,8 @@ class Answerer:
         self, http: web.BaseRequest, rollout: Rollout, request: UpstreamRequest, source: Source
     ) -> web.StreamResponse:
         """Answer one call."""
+        if rollout.memory:
+            request = msgspec.structs.replace(request, body=with_reasoning(request.body, rollout.memory), plain_body=None)
         if request.stream:
             return await self._stream(http, rollout, request, source)
         tries = http.headers.get(RETRY_COUNT)
@@ -175,6 +178,7 @@ class Answerer:
                 self._record_refusal(rollout, request, outcome, body)
             return self._error_answer(outcome)
         self._count(rollout, outcome.usage, outcome.details)
+        self._remember(rollout, outcome)
         if self._recorder is not None and not reply.recorded:
             self._recorder.record(rollout, request, status=200, body=body, usage=outcome.usage)
         return WholeAnswer(200, write_completion(outcome, request.client_model))
@@ -265,6 +269,14 @@ class Answerer:
         self._count(rollout, passing.usage, passing.details)
         if self._recorder is not None and passing.keep:
             self._recorder.record(rollout, request, status=200, events=tuple(passing.kept), usage=passing.usage)
+
+    def _remember(self, rollout: Rollout, outcome: Completion) -> None:
+        if self._endpoint.wire is Wire.CHAT:
+            return
+        choices = decode_member(outcome.members, "choices")
+        message = choices[0].get("message") if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+        if isinstance(message, dict):
+            rollout.memory |= remembered(message)
 
     def _trace(self, reply: Reply, outcome: Completion | ProviderError) -> None:
         if reply.span is None:

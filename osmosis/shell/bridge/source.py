@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from osmosis.pure.completion import BAD_GATEWAY, ProviderError
+from osmosis.pure.reasoning_memory import Memory
 from osmosis.pure.request_policy import UpstreamRequest
 from osmosis.pure.usage import CallUsage
 from osmosis.shell.bridge.repeats import Repeats
@@ -35,7 +36,8 @@ class Rollout:
     """What the bridge knows about one rollout while it runs.
 
     `costs` are the US dollars of each finished call, None where they are not known. `digests` counts equal requests, for the
-    cassette's ordinals; `repeats` is what clients may come back for.
+    cassette's ordinals; `repeats` is what clients may come back for, `memory` the reasoning that they may
+    leave out.
     """
 
     source_row: int
@@ -46,6 +48,7 @@ class Rollout:
     digests: Counter[str] = field(default_factory=Counter)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     repeats: Repeats = field(default_factory=Repeats)
+    memory: Memory = field(default_factory=dict)
     closed: bool = False
 
 
