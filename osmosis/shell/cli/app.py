@@ -18,6 +18,12 @@ Options that may stand anywhere on the line:
   --json     Write the result, warnings and errors as JSON, one object a line.
   --plain    Write plain lines: no tables, no colour, no questions."""
 
+_DOCTOR = """\
+Check that everything is ready for a run.
+
+Looks at the workspace, Python, uv, packages, configs, secrets, whether the hosts of the configured models answer, disk, open \
+files and clock. Changes nothing without --fix, and overwrites nothing with it."""
+
 _EVAL_RUN = """\
 Run an evaluation on this machine.
 
@@ -137,6 +143,7 @@ def build_app(mode: Mode) -> App:
         version_flags=("--version", "-V"),
         default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),
     )
+    app.command("osmosis.shell.cli.doctor:doctor", name="doctor", help=_DOCTOR)
     evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
     evaluation.command("osmosis.shell.cli.eval_list:eval_list", name="list", help=_EVAL_LIST)
