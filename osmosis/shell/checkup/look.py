@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -147,8 +148,13 @@ def _ask(path: str, endpoint: Endpoint) -> ModelFact:
     except httpx.TimeoutException:
         return ModelFact(path, endpoint.host, trouble=f"no answer within {_PATIENCE:.0f} s")
     except (httpx.HTTPError, OSError) as error:
-        return ModelFact(path, endpoint.host, trouble=str(error) or type(error).__name__)
+        return ModelFact(path, endpoint.host, trouble=_words(error))
     return ModelFact(path, endpoint.host, status=reply.status_code, skew_s=_skew(reply.headers.get("date"), time.time()))
+
+
+def _words(error: Exception) -> str:
+    """The reason without the number that the operating system has for it."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error)) or type(error).__name__
 
 
 def _skew(date: str | None, now: float) -> float | None:

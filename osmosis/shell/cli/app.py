@@ -24,6 +24,12 @@ Check that everything is ready for a run.
 Looks at the workspace, Python, uv, packages, configs, secrets, whether the hosts of the configured models answer, disk, open \
 files and clock. Changes nothing without --fix, and overwrites nothing with it."""
 
+_COMPLETION = """\
+Print a script that completes commands and options on Tab.
+
+bash: eval "$(osmosis completion bash)" in ~/.bashrc. zsh: osmosis completion zsh > a file _osmosis in a directory of $fpath. \
+fish: osmosis completion fish > ~/.config/fish/completions/osmosis.fish."""
+
 _EVAL_RUN = """\
 Run an evaluation on this machine.
 
@@ -144,6 +150,7 @@ def build_app(mode: Mode) -> App:
         default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),
     )
     app.command("osmosis.shell.cli.doctor:doctor", name="doctor", help=_DOCTOR)
+    app.command("osmosis.shell.cli.completion:completion", name="completion", help=_COMPLETION)
     evaluation = App(name="eval", help="Run evaluations and look at their results.", version_flags=())
     evaluation.command("osmosis.shell.cli.eval_run:eval_run", name="run", help=_EVAL_RUN)
     evaluation.command("osmosis.shell.cli.eval_list:eval_list", name="list", help=_EVAL_LIST)

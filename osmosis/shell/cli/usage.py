@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from typing import Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError
 from cyclopts.exceptions import (
@@ -80,6 +81,11 @@ def _unused(error: UnusedCliTokensError) -> str:
 
 
 def _coercion(error: CoercionError) -> str:
+    if error.token is not None and get_origin(error.target_type) is Literal:
+        choices = [str(choice) for choice in get_args(error.target_type)]
+        word = error.token.value
+        known = suggestion(word, choices) or f" Choose from: {', '.join(choices)}."
+        return f'{_name(error)} cannot be "{word}".{known}'
     expected = _TYPE_NAMES.get(error.target_type)
     if error.token is None or expected is None:
         return str(error)
