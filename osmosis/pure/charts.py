@@ -23,6 +23,8 @@ _MARK, _SECOND, _INK, _GRID = "#2f6fb0", "#b0632f", "#52606d", "#e1e6eb"
 COLOURS = (_MARK, _SECOND, _INK, _GRID)
 """Marks, marks of a second series, text and axes, grid lines."""
 _WIDTH, _HEIGHT = 340, 190
+_ABBREVIATED_FROM = 10_000
+"""From which number on an axis says `20k`."""
 
 
 class Chart(msgspec.Struct, frozen=True):
@@ -133,14 +135,16 @@ def _distribution(key: str, title: str, note: str, unit: str, values: Sequence[f
         x: dict[str, Any] = {"field": "label", "type": "ordinal", "title": unit, "sort": None, "axis": {"labelAngle": 0}}
         encoding = {"x": x, "y": y}
     else:
-        x = {"field": "start", "type": "quantitative", "bin": "binned", "title": unit, "axis": {"format": "~s", "tickCount": 8}}
+        axis = {"format": "~s" if max(-bins[0].start, bins[-1].end) >= _ABBREVIATED_FROM else ",f", "tickCount": 6}
+        x = {"field": "start", "type": "quantitative", "bin": "binned", "title": unit, "axis": axis}
         encoding = {"x": x, "x2": {"field": "end"}, "y": y}
+    bar = {"type": "bar", "color": _MARK, **({"width": {"band": 0.7}} if single else {})}
     rows = [{"start": part.start, "end": part.end, "label": spell(part.start), "count": part.count} for part in bins]
     return Chart(
         key=key,
         title=title,
         note=f"{thousands(len(values))} {note}",
-        specification=_document(rows, {"mark": {"type": "bar", "color": _MARK}, "encoding": encoding}),
+        specification=_document(rows, {"mark": bar, "encoding": encoding}),
         header=(unit.capitalize(), "Samples"),
         rows=tuple((_range(part, spell), thousands(part.count)) for part in bins),
     )
@@ -173,7 +177,7 @@ def _interval(point: CurvePoint) -> str:
 
 
 _CONFIG = {
-    "background": None,
+    "background": "transparent",
     "view": {"stroke": None},
     "font": "sans-serif",
     "axis": {

@@ -13,17 +13,16 @@ from osmosis.pure.charts import Chart, context_chart, pass_curve_chart, reward_c
 from osmosis.pure.comparison import Comparison, compare_runs, pair
 from osmosis.pure.conversation import limits_for
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
-from osmosis.pure.metrics import summarize
-from osmosis.pure.metrics_file import EvalRunStatus, Metrics, Summary, decode_metrics
+from osmosis.pure.journal import WorkItem
+from osmosis.pure.metrics_file import Summary
 from osmosis.pure.report_page import Figure, ReportParts, report_page
 from osmosis.pure.report_samples import SampleTexts, sample_list, sample_texts
 from osmosis.pure.stored_run import StoredRun, samples_frame
-from osmosis.pure.uncertainty import bootstrap_seed
 from osmosis.shell.evaluation.chart_image import draw
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.run_files import read_regular
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
+from osmosis.shell.evaluation.stored_files import read_metrics, read_trajectory, summary_of
 
 REPORT = "report.html"
 _TEMPLATE = "report_template"
@@ -92,8 +91,8 @@ def _compared(request: ReportRequest, run: StoredRun) -> tuple[Comparison, ...]:
 
 def _page(directory: RunDirectory, run: StoredRun, comparisons: tuple[Comparison, ...]) -> Iterator[bytes]:
     samples = samples_frame(run)
-    metrics = _metrics(directory)
-    summary = _summary(run, samples, metrics)
+    metrics = read_metrics(directory)
+    summary = summary_of(run, samples, metrics)
     parts = ReportParts(
         run=run,
         summary=summary,
@@ -110,19 +109,6 @@ def _page(directory: RunDirectory, run: StoredRun, comparisons: tuple[Comparison
     )
 
 
-def _metrics(directory: RunDirectory) -> Metrics | None:
-    data = read_regular(directory.metrics)
-    return None if data is None else decode_metrics(data, str(directory.metrics))
-
-
-def _summary(run: StoredRun, samples: pl.DataFrame, metrics: Metrics | None) -> Summary:
-    """The numbers of the metrics file where it tells of these very samples; else computed as they would be for it."""
-    if metrics and metrics.eval_run.status is not EvalRunStatus.RUNNING and metrics.summary.uncertainty:  # noqa: SIM102
-        if metrics.summary.total_samples == len(run.index):
-            return metrics.summary
-    return summarize(samples, run.pass_threshold, seed=bootstrap_seed(run.manifest), planned=run.planned)
-
-
 def _charts(summary: Summary, samples: pl.DataFrame) -> Iterator[Chart]:
     """The charts for which the run has numbers."""
     uncertainty = summary.uncertainty
@@ -136,19 +122,11 @@ def _charts(summary: Summary, samples: pl.DataFrame) -> Iterator[Chart]:
 
 
 def _texts(directory: RunDirectory, run: StoredRun, samples: pl.DataFrame) -> Iterator[SampleTexts]:
-    """The texts of every sample, read one by one. The trajectory of a trial counts, the copy of a collected run else."""
+    """The texts of every sample, read one by one."""
     limits = limits_for(len(samples))
     for sample in samples.iter_rows(named=True):
-        yield sample_texts(run, sample, read_trajectory(directory, sample), limits)
-
-
-def read_trajectory(directory: RunDirectory, sample: dict[str, object]) -> bytes | None:
-    """The stored trajectory of a sample; None when there is none. `sample` has `row_index`, `run_index`, `rollout_id`."""
-    copied = directory.path / "trajectories" / f"row_{sample['row_index']}_run_{sample['run_index']}.json"
-    rollout_id = str(sample["rollout_id"])
-    if (data := read_regular(copied)) is not None or Path(rollout_id).name != rollout_id:
-        return data
-    return read_regular(directory.trial(rollout_id) / "trajectory.json")
+        item = WorkItem(sample["row_index"], sample["run_index"])
+        yield sample_texts(run, sample, read_trajectory(directory, item, sample["rollout_id"]), limits)
 
 
 def template_text(name: str) -> str:
