@@ -46,11 +46,13 @@ def _is_set(value: object) -> bool:
     return value is not None
 
 
-_NO_PARALLEL = (_is_false, "this provider cannot be told to make one tool call at a time")
-_NO_USER = (_is_set, "this provider takes no user; leave it out")
-_GOOGLE = {"parallel_tool_calls": _NO_PARALLEL, "user": _NO_USER}
+_Rule = tuple[Callable[[object], bool], str]
 
-_LOST: dict[str, dict[str, tuple[Callable[[object], bool], str]]] = {
+_NO_PARALLEL: _Rule = (_is_false, "this provider cannot be told to make one tool call at a time")
+_NO_USER: _Rule = (_is_set, "this provider takes no user; leave it out")
+_GOOGLE: dict[str, _Rule] = {"parallel_tool_calls": _NO_PARALLEL, "user": _NO_USER}
+
+_LOST: dict[str, dict[str, _Rule]] = {
     "gemini": _GOOGLE,
     "vertex_ai": _GOOGLE,
     "vertex_ai_beta": _GOOGLE,

@@ -43,7 +43,7 @@ def chat_usage(usage: object) -> dict[str, Any] | None:
     """Token counts under the names of chat completions; members that are not known there keep theirs."""
     if not isinstance(usage, dict):
         return None
-    return {_USAGE_NAMES.get(name, name): value for name, value in usage.items()}
+    return {_USAGE_NAMES.get(str(name), str(name)): value for name, value in usage.items()}
 
 
 _USAGE_NAMES = {

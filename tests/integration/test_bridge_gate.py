@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from typing import Any
 
-import httpx
 import openai
 import pytest
 from aiohttp import web
@@ -93,7 +93,7 @@ async def test_a_storm_of_refusals_is_weathered():
         usage = front.bridge.take_usage("r")
     assert {status for status, _ in answered} == {200}
     assert crowd.refusals > 0
-    assert (in_flight, len(usage)) == (0, 80)
+    assert (in_flight, len(usage or ())) == (0, 80)
     assert limit >= 1
 
 
@@ -140,7 +140,7 @@ async def test_a_repetition_takes_the_answer_that_was_lost():
         first = await front.ask(QUESTION, headers=FIRST)
         again = await front.ask(QUESTION, headers=AGAIN)
         assert again == first
-        assert len(front.bridge.take_usage("r")) == 1
+        assert len(front.bridge.take_usage("r") or ()) == 1
     assert len(stub.seen) == 1
 
 
@@ -158,7 +158,7 @@ async def test_a_repetition_joins_the_call_that_still_runs():
         async with asyncio.timeout(PATIENCE):
             status, _ = await again
         assert status == 200
-        assert len(front.bridge.take_usage("r")) == 1
+        assert len(front.bridge.take_usage("r") or ()) == 1
     assert len(stub.seen) == 1
 
 
@@ -172,16 +172,16 @@ async def test_the_openai_client_does_not_buy_twice():
 
     async with serving(slow) as stub, bridged(stub.url) as front:
         url = front.bridge.chat_completions_url("r")
-        tries = []
+        tries: list[str] = []
 
-        async def before_each(request: httpx.Request) -> None:
+        async def before_each(request: Any) -> None:
             tries.append(request.headers["x-stainless-retry-count"])
             if len(tries) == 2:
                 release.set()
 
-        transport = httpx.AsyncClient(event_hooks={"request": [before_each]})
+        transport: Any = openai.DefaultAsyncHttpxClient(event_hooks={"request": [before_each]})
         async with openai.AsyncOpenAI(base_url=url, api_key=TOKEN, timeout=0.5, max_retries=3, http_client=transport) as client:
-            answer = await client.chat.completions.create(**QUESTION)
+            answer = await client.chat.completions.create(model="asked", messages=[{"role": "user", "content": "2+2?"}])
     assert answer.choices[0].message.content == "4"
     assert tries[:2] == ["0", "1"]
     assert len(stub.seen) == 1

@@ -61,7 +61,7 @@ class Storm:
 
     def __init__(self):
         self.turn = 0
-        self.told = Counter()
+        self.told: Counter[str] = Counter()
 
     async def answer(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         """One call's answer. A stream that asks for `stall` never ends by itself."""

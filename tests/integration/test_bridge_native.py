@@ -196,7 +196,7 @@ async def test_a_native_stream_passes_as_it_arrives():
         if index == 4:
             await go_on.wait()
 
-    pieces = [b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps(event).encode()) for event in EVENTS]
+    pieces = [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), json.dumps(event).encode()) for event in EVENTS]
     async with serving(streams(*pieces, before=before)) as stub, claude(stub) as front:
         received = b""
         async with asyncio.timeout(20), front.post({**QUESTION, "stream": True}) as response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import openai
 import pytest
@@ -254,13 +255,13 @@ async def test_the_openai_client_reads_a_translated_stream(size):
     """However the bytes are cut, the real client puts text, reasoning, tool call, usage and ending together."""
     async with serving(streamed(EVENTS, size=size)) as stub, at_responses(stub) as front:
         async with openai.AsyncOpenAI(base_url=front.bridge.chat_completions_url("r"), api_key=TOKEN) as client:
-            stream = await client.chat.completions.create(
+            stream: Any = await client.chat.completions.create(
                 model="asked",
                 messages=[{"role": "user", "content": "2+2?"}],
                 stream=True,
                 stream_options={"include_usage": True},
             )
-            chunks = [chunk async for chunk in stream]
+            chunks: list[Any] = [chunk async for chunk in stream]
         counted = front.bridge.take_usage("r")
     assert stub.seen[0].json["stream"] is True
     assert "stream_options" not in stub.seen[0].json
@@ -314,7 +315,7 @@ async def test_half_a_stream_is_an_error(last):
 
 async def test_arguments_without_deltas_are_not_lost():
     """A server that sends a call's arguments only as a whole loses none of them, and one that sends both sends them once."""
-    events = [event for event in EVENTS if "arguments.delta" not in event["type"]]
+    events = [event for event in EVENTS if "arguments.delta" not in str(event["type"])]
     async with serving(streamed(events)) as stub, at_responses(stub) as front:
         _, body = await front.ask({**QUESTION, "stream": True})
     chunks = [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: {")]

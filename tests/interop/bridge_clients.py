@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from importlib import import_module
 from typing import Any
 
 TOOL: Any = {
@@ -21,29 +22,29 @@ MESSAGES: Any = [{"role": "user", "content": "2+2?"}]
 
 async def agents_sdk(url: str, token: str, *, streamed: bool) -> dict[str, Any]:
     """The OpenAI Agents SDK: an agent that calls a tool and then answers."""
-    from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
     from openai import AsyncOpenAI
 
-    set_tracing_disabled(True)
+    sdk: Any = import_module("agents")
+    sdk.set_tracing_disabled(True)
     called: list[float] = []
 
-    @function_tool
+    @sdk.function_tool  # type: ignore[untyped-decorator]
     def add(a: float, b: float) -> float:
         """Add two numbers."""
         called.append(a + b)
         return a + b
 
     client = AsyncOpenAI(base_url=url, api_key=token)
-    agent = Agent(name="adder", instructions="add", tools=[add], model=OpenAIChatCompletionsModel("asked", client))
+    agent = sdk.Agent(name="adder", instructions="add", tools=[add], model=sdk.OpenAIChatCompletionsModel("asked", client))
     if streamed:
-        result = Runner.run_streamed(agent, "2+2?")
+        result = sdk.Runner.run_streamed(agent, "2+2?")
         deltas = [
             event.data.delta
             async for event in result.stream_events()
             if event.type == "raw_response_event" and event.data.type == "response.output_text.delta"
         ]
     else:
-        result, deltas = await Runner.run(agent, "2+2?"), []
+        result, deltas = await sdk.Runner.run(agent, "2+2?"), []
     usage = result.context_wrapper.usage
     return {
         "output": result.final_output,
@@ -56,7 +57,9 @@ async def agents_sdk(url: str, token: str, *, streamed: bool) -> dict[str, Any]:
 
 async def litellm_client(url: str, token: str, *, streamed: bool) -> dict[str, Any]:
     """LiteLLM as a client of an OpenAI-compatible server."""
-    import litellm
+    import litellm as library
+
+    litellm: Any = library
 
     litellm.suppress_debug_info = True
     common: dict[str, Any] = {
