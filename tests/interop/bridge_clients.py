@@ -28,7 +28,7 @@ async def agents_sdk(url: str, token: str, *, streamed: bool) -> dict[str, Any]:
     sdk.set_tracing_disabled(True)
     called: list[float] = []
 
-    @sdk.function_tool  # type: ignore[untyped-decorator]
+    @sdk.function_tool
     def add(a: float, b: float) -> float:
         """Add two numbers."""
         called.append(a + b)
