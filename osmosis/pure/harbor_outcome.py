@@ -104,7 +104,7 @@ def judge_trial(facts: TrialFacts) -> TrialVerdict:
     failed = facts.exception_type
     words = facts.exception_message or failed or ""
     if failed is not None and (not facts.verified or is_agent_exception(failed)):
-        return _failed(words, category_of(failed), phase, workflow=True)
+        return _failed(words, category_of(failed), TrialPhase.AGENT if facts.verified else phase, workflow=True)
     if not facts.graded:
         return TrialVerdict(phase=phase)
     if facts.grade is not None and facts.grade.error is not None:

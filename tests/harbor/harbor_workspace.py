@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -11,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from scripts.sandbox_engine import IMAGE
-from tests.integration.workspaces import CHECKOUT, Workspace, alive, make_workspace
+from tests.integration.workspaces import CHECKOUT, Ended, Workspace, alive, make_workspace
+
+PATIENCE = 300.0
+"""Seconds after which a run has failed: a container engine on a busy machine takes its time."""
 
 HERE = Path(__file__).parent
 PINS = HERE / "requirements.txt"
@@ -73,6 +77,14 @@ class HarborWorkspace:
         return json.dumps(
             {"agent": agent, "environment": environment, "tasks": str(tasks), "trials": str(self.trials), **options}
         )
+
+    async def run(self, name: str, agent: str, **variables: str) -> Ended:
+        """Run `osmosis eval run` to its end, with the flags that its sandboxes need."""
+        flags = ("--name", name, *(self.flags if agent != ORACLE else ()))
+        async with self.workspace.start(*flags, HARBOR_TEST=self.described(agent), **variables) as running:
+            async with asyncio.timeout(PATIENCE):
+                await running.process.wait()
+            return await running.end()
 
     @property
     def flags(self) -> list[str]:

@@ -27,7 +27,7 @@ def harbor(request) -> HarborWorkspace:
 async def test_the_oracle_earns_its_reward(harbor):
     """The task's own solution runs in a sandbox, its tests grade it, and the metrics say that every row passed."""
     harbor.workspace.write_rows("echo one", "echo two")
-    ended = await harbor.workspace.run("--name", "oracle", HARBOR_TEST=harbor.described(ORACLE))
+    ended = await harbor.run("oracle", ORACLE)
     assert ended.code == 0, ended.said
     assert [row["reward"] for row in harbor.workspace.index("oracle")] == [1.0, 1.0]
     assert harbor.workspace.metrics("oracle")["summary"]["pass_rate"] == 1.0
@@ -39,7 +39,7 @@ async def test_a_workflow_and_its_grader_run_inside(harbor, model):
     harbor.workspace.write_rows(
         "echo right", "echo wrong", "fail at once", "echo skip", labels={"echo wrong": "other", "echo skip": "discard"}
     )
-    ended = await harbor.workspace.run("--name", "work", *harbor.flags, HARBOR_TEST=harbor.described(WORKFLOW))
+    ended = await harbor.run("work", WORKFLOW)
     assert ended.code == 0, ended.said
     rows = {row["row_index"]: row for row in harbor.workspace.index("work")}
     assert [(rows[index]["status"], rows[index].get("reward")) for index in range(4)] == [
@@ -96,7 +96,7 @@ async def test_hostile_artifacts_stay_where_they_are(harbor, model):
     """Links, pipes, sockets, devices, giants and odd names among the artifacts are neither followed nor read nor published;
     each is named with a reason, and the honest files beside them come out."""
     harbor.workspace.write_rows("hostile row")
-    ended = await harbor.workspace.run("--name", "hostile", *harbor.flags, HARBOR_TEST=harbor.described(WORKFLOW))
+    ended = await harbor.run("hostile", WORKFLOW)
     assert ended.code == 0, ended.said
     assert harbor.workspace.metrics("hostile")["summary"]["pass_rate"] == 1.0
     published = harbor.workspace.run_directory("hostile") / "artifacts" / "row_0_run_0"
@@ -115,12 +115,7 @@ async def test_a_bubblewrap_sandbox_reaches_the_model_and_nothing_else(in_bubble
     """No network, no port of this machine but the model's, no directory of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         in_bubblewrap.workspace.write_rows("poke around")
-        ended = await in_bubblewrap.workspace.run(
-            "--name",
-            "poke",
-            HARBOR_TEST=in_bubblewrap.described(WORKFLOW),
-            FORBIDDEN_PORT=str(other.getsockname()[1]),
-        )
+        ended = await in_bubblewrap.run("poke", WORKFLOW, FORBIDDEN_PORT=str(other.getsockname()[1]))
     assert ended.code == 0, ended.said
     assert (in_bubblewrap.trial("poke") / "artifacts/logs/artifacts/reached.txt").read_text() == ""
 

@@ -62,7 +62,7 @@ def test_what_fails_before_verification_is_the_workflows_failure(name, times, ph
 def test_an_agent_that_ran_out_of_time_has_failed_though_its_work_was_verified():
     """Harbor verifies what there is; the rollout failed all the same."""
     verdict = judge_trial(facts(exception_type="AgentTimeoutError", exception_message="late"))
-    assert (verdict.error, verdict.workflow_failed) == ("late", True)
+    assert (verdict.error, verdict.workflow_failed, verdict.phase) == ("late", True, "agent")
 
 
 def test_a_failed_verifier_keeps_the_workflows_success():

@@ -1,4 +1,4 @@
-"""Configuration of the managed gateway for native agents."""
+"""Configuration of the managed native gateway."""
 
 from osmosis.shell.rollout.types.harbor import HarborGatewayConfig, HarborHealthcheckConfig
 

@@ -206,12 +206,13 @@ class HarborBackend(ExecutionBackend):
 
     def _cancel(self, rollout_id: str) -> str:
         rollout = self._rollouts.get(rollout_id)
-        if rollout is None or rollout.task is None or rollout.task.done():
+        if rollout is None or (rollout.task is not None and rollout.task.done()):
             return Disposition.NOT_FOUND
         if not rollout.cancelled:
             # Once is enough: a second one would interrupt the cleaning up that the first began.
             rollout.cancelled = True
-            rollout.task.cancel()
+            if rollout.task is not None:
+                rollout.task.cancel()
         return Disposition.CANCELLED_RUNNING if rollout.started else Disposition.CANCELLED_QUEUED
 
     async def shutdown(self) -> None:
@@ -289,6 +290,8 @@ class HarborBackend(ExecutionBackend):
             config, side, laid_out, task = await self._prepare(request, rollout)
         except Exception as error:  # noqa: BLE001 - whatever hinders the trial is this rollout's failure
             return setup_failure(error, error_text(error), error_category(error))
+        if rollout.cancelled:
+            return ExecutionOutcome(workflow=ExecutionResult(status=RolloutStatus.CANCELLED))
         with on_the_side(rollout.trial_name, side):
             return await self._try(request, rollout, config, side, laid_out, task)
 
