@@ -10,10 +10,8 @@ import asyncio
 import logging
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +24,17 @@ from osmosis.pure.container_files import ContainerInput
 from osmosis.pure.harbor_task import MODEL_KEY, TaskMode, choose_task, trial_directory_name
 from osmosis.pure.harbor_wiring import DEFAULT_MODEL
 from osmosis.pure.prewarm import PrewarmSummary
-from osmosis.pure.protocol import Disposition, ErrorCategory, RolloutStatus
+from osmosis.pure.protocol import ErrorCategory, RolloutStatus
 from osmosis.pure.sandbox_reach import ORACLE, chat_endpoint, has_gateway, sandbox_url
 from osmosis.shell.packaging.site import SITES_DIR, build_site, site_key
 from osmosis.shell.rollout.artifacts import artifact_root, prepare_artifacts_dir
 from osmosis.shell.rollout.backend import ExecutionBackend
-from osmosis.shell.rollout.context import RolloutContext, get_rollout_context
+from osmosis.shell.rollout.context import get_rollout_context
 from osmosis.shell.rollout.failure import error_category, error_text
 from osmosis.shell.rollout.harbor import configuration, trial_config
 from osmosis.shell.rollout.harbor.aftermath import Aftermath, settle
 from osmosis.shell.rollout.harbor.engine import gateway_of, project_name, sweep
+from osmosis.shell.rollout.harbor.flights import Flight, Flights
 from osmosis.shell.rollout.harbor.guardian import Guardian
 from osmosis.shell.rollout.harbor.installation import site_directory
 from osmosis.shell.rollout.harbor.materialise import BakedSite, Materialised, Materials, materialise
@@ -43,31 +42,10 @@ from osmosis.shell.rollout.harbor.outcome import FinishedTrial, setup_failure
 from osmosis.shell.rollout.harbor.prewarming import Prewarmer
 from osmosis.shell.rollout.harbor.side import TrialSide, on_the_side
 from osmosis.shell.rollout.harbor.tasks import TaskStore
+from osmosis.shell.rollout.harbor.trial_loop import TrialLoop
 from osmosis.shell.rollout.types.execution import ExecutionOutcome, ExecutionRequest, ExecutionResult
 
 logger = logging.getLogger(__name__)
-
-RETENTION_SEC = 900.0
-
-
-@dataclass(eq=False)
-class _Rollout:
-    """One rollout in flight."""
-
-    rollout_id: str
-    trial_name: str
-    task: asyncio.Task[Any] | None = None
-    context: RolloutContext | None = None
-    started: bool = False
-    verifying: bool = False
-    cancelled: bool = False
-
-    @property
-    def status(self) -> RolloutStatus:
-        """As the health report and `rollout_status` have it."""
-        if self.verifying:
-            return RolloutStatus.GRADING
-        return RolloutStatus.RUNNING if self.started else RolloutStatus.QUEUED
 
 
 class HarborBackend(ExecutionBackend):
@@ -124,8 +102,8 @@ class HarborBackend(ExecutionBackend):
         self._setup_timeout_sec = agent_setup_timeout_sec
         self._max_queue_depth = max_queue_depth
         self._artifact_root = artifact_root()
-        self._rollouts: dict[str, _Rollout] = {}
-        self._finished: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._flights = Flights()
+        self._trial_loop = TrialLoop()
         self._pythons: dict[Path, Any] = {}
         self._guardian = Guardian(self._engine)
         self._gateway: str | None = None
@@ -136,7 +114,7 @@ class HarborBackend(ExecutionBackend):
         ):
             orchestrator.add_hook(event, hook)
         self._prewarmer = Prewarmer(
-            orchestrator=orchestrator,
+            submit=lambda config: self._trial_loop.start(orchestrator.submit(config)),
             tasks=self._tasks,
             mode=self._mode,
             given=prewarm_given,
@@ -149,14 +127,13 @@ class HarborBackend(ExecutionBackend):
 
     def health(self) -> dict[str, Any]:
         """The load, and how sandboxes reach the model."""
-        pending, running = len(self._rollouts), self._running
         return {
             "status": "ok",
             "backend": "harbor",
             "agent": self._agent.name,
-            "in_flight": pending,
-            "running": running,
-            "queued": max(0, pending - running),
+            "in_flight": self._flights.pending,
+            "running": self._flights.running,
+            "queued": self._flights.queued,
             "max_queue_depth": self._max_queue_depth,
             "chat_endpoint": self._chat_endpoint(),
         }
@@ -175,22 +152,13 @@ class HarborBackend(ExecutionBackend):
         """The container engine of this machine that runs the sandboxes, if one does."""
         return self._environment.label if has_gateway(self._environment.label) else None
 
-    @property
-    def _running(self) -> int:
-        return sum(rollout.started for rollout in self._rollouts.values())
-
     def has_capacity(self) -> bool:
         """Whether the queue has room."""
-        return self._max_queue_depth is None or len(self._rollouts) - self._running < self._max_queue_depth
+        return self._max_queue_depth is None or self._flights.queued < self._max_queue_depth
 
     def rollout_status(self, rollout_id: str) -> dict[str, Any] | None:
         """The status of a rollout in flight, or of one that ended in the last 15 minutes."""
-        rollout = self._rollouts.get(rollout_id)
-        if rollout is not None:
-            return {"status": rollout.status}
-        self._forget_old()
-        record = self._finished.get(rollout_id)
-        return None if record is None else record[1]
+        return self._flights.status(rollout_id)
 
     def cancel_rollouts(
         self,
@@ -199,25 +167,12 @@ class HarborBackend(ExecutionBackend):
         all: bool = False,  # noqa: A002 - the name is part of the contract
     ) -> dict[str, str]:
         """Cancel by exactly one selector. Raises ValueError for none or several."""
-        if (ids is not None) + (prefix is not None) + bool(all) != 1:
-            raise ValueError("pass exactly one selector: ids, prefix, or all")
-        wanted = ids if ids is not None else [known for known in self._rollouts if known.startswith(prefix or "")]
-        return {rollout_id: self._cancel(rollout_id) for rollout_id in wanted}
-
-    def _cancel(self, rollout_id: str) -> str:
-        rollout = self._rollouts.get(rollout_id)
-        if rollout is None or (rollout.task is not None and rollout.task.done()):
-            return Disposition.NOT_FOUND
-        if not rollout.cancelled:
-            # Once is enough: a second one would interrupt the cleaning up that the first began.
-            rollout.cancelled = True
-            if rollout.task is not None:
-                rollout.task.cancel()
-        return Disposition.CANCELLED_RUNNING if rollout.started else Disposition.CANCELLED_QUEUED
+        return self._flights.cancel(ids, prefix, all)
 
     async def shutdown(self) -> None:
         """Let go of what is left."""
         await self._guardian.close()
+        await self._trial_loop.close()
 
     # --- Prewarm -----------------------------------------------------------------------------------------------------------
 
@@ -268,38 +223,36 @@ class HarborBackend(ExecutionBackend):
     async def execute(self, request: ExecutionRequest) -> ExecutionOutcome:
         """Run one trial to its end, and its files into the rollout's directory."""
         trial_name = f"trial-{trial_directory_name(request.id)}"
-        if request.id in self._rollouts:
-            raise ValueError(f"rollout {request.id!r} is already running")
-        rollout = _Rollout(request.id, trial_name, context=get_rollout_context())
-        self._rollouts[request.id] = rollout
+        flight = Flight(request.id, trial_name, asyncio.get_running_loop(), get_rollout_context())
+        self._flights.enter(flight)
         try:
-            outcome = await self._run(request, rollout)
+            outcome = await self._run(request, flight)
         finally:
-            del self._rollouts[request.id]
+            self._flights.leave(flight)
             await asyncio.to_thread(shutil.rmtree, self._staging / trial_name, True)
-        self._remember(request.id, outcome)
+        self._flights.remember(request.id, outcome)
         return outcome
 
-    async def _run(self, request: ExecutionRequest, rollout: _Rollout) -> ExecutionOutcome:
+    async def _run(self, request: ExecutionRequest, flight: Flight) -> ExecutionOutcome:
         for limit, phase in ((request.agent_timeout_sec, "workflow"), (request.grader_timeout_sec, "grader")):
             if limit is not None and limit <= 0:
                 late = TimeoutError(f"{phase} exceeded its {float(limit)}s deadline")
                 return setup_failure(late, str(late), ErrorCategory.TIMEOUT)
         try:
             await prepare_artifacts_dir(self._artifact_root, request.id)
-            config, side, laid_out, task = await self._prepare(request, rollout)
+            config, side, laid_out, task = await self._prepare(request, flight)
         except Exception as error:  # noqa: BLE001 - whatever hinders the trial is this rollout's failure
             return setup_failure(error, error_text(error), error_category(error))
-        if rollout.cancelled:
+        if flight.cancelled:
             return ExecutionOutcome(workflow=ExecutionResult(status=RolloutStatus.CANCELLED))
-        with on_the_side(rollout.trial_name, side):
-            return await self._try(request, rollout, config, side, laid_out, task)
+        with on_the_side(flight.trial_name, side):
+            return await self._try(request, flight, config, side, laid_out, task)
 
-    async def _prepare(self, request: ExecutionRequest, rollout: _Rollout) -> tuple[TrialConfig, TrialSide, Materialised, Path]:
+    async def _prepare(self, request: ExecutionRequest, flight: Flight) -> tuple[TrialConfig, TrialSide, Materialised, Path]:
         choice = choose_task(request.metadata, self._mode)
         task = await self._tasks.path(choice)
         self._prewarmer.refuse_failed(task)
-        context = rollout.context
+        context = flight.context
         url = self._url("" if context is None else context.chat_completions_url)
         given = ContainerInput(
             rollout_id=request.id,
@@ -322,9 +275,9 @@ class HarborBackend(ExecutionBackend):
             grader_package=self._bundle.package if grader and self._bundle is not None else None,
             baked=await self._baked(task),
         )
-        laid_out = await asyncio.to_thread(materialise, task, self._staging / rollout.trial_name, materials)
+        laid_out = await asyncio.to_thread(materialise, task, self._staging / flight.trial_name, materials)
         plan = trial_config.TrialPlan(
-            trial_name=rollout.trial_name,
+            trial_name=flight.trial_name,
             trials_dir=self._trials,
             task=laid_out.path,
             agent=self._agent,
@@ -356,23 +309,23 @@ class HarborBackend(ExecutionBackend):
     async def _try(
         self,
         request: ExecutionRequest,
-        rollout: _Rollout,
+        flight: Flight,
         config: TrialConfig,
         side: TrialSide,
         laid_out: Materialised,
         task: Path,
     ) -> ExecutionOutcome:
-        directory = self._trials / rollout.trial_name
+        directory = self._trials / flight.trial_name
         await asyncio.to_thread(shutil.rmtree, directory, True)
-        rollout.task = asyncio.create_task(self._orchestrator.submit(config), name=rollout.trial_name)
-        project = project_name(f"{rollout.trial_name}__env")
+        flight.task = self._trial_loop.start(self._orchestrator.submit(config))
+        project = project_name(f"{flight.trial_name}__env")
         with self._guardian.watching(project):
-            result, error = await self._await_trial(rollout)
-            if self._engine is not None and (error is not None or rollout.cancelled):
+            result, error = await self._await_trial(flight)
+            if self._engine is not None and (error is not None or flight.cancelled):
                 await sweep(self._engine, project)
         if side.python is not None:
             self._pythons[task] = side.python
-        if rollout.cancelled or isinstance(error, asyncio.CancelledError):
+        if flight.cancelled or isinstance(error, asyncio.CancelledError):
             await self._settle(request, directory, side, cancelled=True, clean_up=True)
             return ExecutionOutcome(workflow=ExecutionResult(status=RolloutStatus.CANCELLED))
         if error is not None:
@@ -384,29 +337,23 @@ class HarborBackend(ExecutionBackend):
             directory,
             workflow=self._agent.workflow,
             oracle=self._agent.name == ORACLE,
-            verified=rollout.verifying,
+            verified=flight.verifying,
             graded=request.grade,
         )
         clean = finished.clean and self._cleanup
         skipped = await self._settle(request, directory, side, cancelled=False, clean_up=clean)
         return finished.outcome(request.label, skipped)
 
-    async def _await_trial(self, rollout: _Rollout) -> tuple[Any, BaseException | None]:
+    async def _await_trial(self, flight: Flight) -> tuple[Any, BaseException | None]:
         """The trial's result, or what it ended with. Whoever cancels this waits until the sandbox is gone, too."""
-        assert rollout.task is not None
-        outer: asyncio.CancelledError | None = None
-        while not rollout.task.done():
+        assert flight.task is not None
+        while not flight.task.done:
             try:
-                await asyncio.wait({rollout.task})
-            except asyncio.CancelledError as error:
-                outer = error
-                self._cancel(rollout.rollout_id)
-        if rollout.task.cancelled():
-            return None, asyncio.CancelledError()
-        failed = rollout.task.exception()
-        if outer is not None:
-            rollout.cancelled = True
-        return (None, failed) if failed is not None else (rollout.task.result(), None)
+                await asyncio.wait({flight.task.finished})
+            except asyncio.CancelledError:
+                flight.cancel()
+        result, error = flight.task.finished.result()
+        return result, error
 
     async def _settle(
         self, request: ExecutionRequest, directory: Path, side: TrialSide, *, cancelled: bool, clean_up: bool
@@ -430,34 +377,17 @@ class HarborBackend(ExecutionBackend):
             logger.warning("Rollout %s: left out %s", request.id, text)
         return skipped
 
-    # --- Hooks and memory --------------------------------------------------------------------------------------------------
-
-    def _of_trial(self, event: Any) -> _Rollout | None:
-        return next((rollout for rollout in self._rollouts.values() if rollout.trial_name == event.config.trial_name), None)
+    # --- Hooks --------------------------------------------------------------------------------------------------------------
 
     async def _trial_started(self, event: Any) -> None:
-        rollout = self._of_trial(event)
-        if rollout is not None:
-            rollout.started = True
+        flight = self._flights.of_trial(event.config.trial_name)
+        if flight is not None:
+            flight.started = True
 
     async def _verification_started(self, event: Any) -> None:
-        rollout = self._of_trial(event)
-        if rollout is not None:
-            rollout.verifying = True
-            if rollout.context is not None:
-                await rollout.context.set_status(RolloutStatus.GRADING)
-
-    def _remember(self, rollout_id: str, outcome: ExecutionOutcome) -> None:
-        self._forget_old()
-        result = outcome.result
-        record = {
-            "status": result.status,
-            "reward": None if result.sample is None else result.sample.reward,
-            "err_message": result.err_message,
-        }
-        self._finished[rollout_id] = (time.monotonic() + RETENTION_SEC, record)
-
-    def _forget_old(self) -> None:
-        now = time.monotonic()
-        while self._finished and next(iter(self._finished.values()))[0] < now:
-            del self._finished[next(iter(self._finished))]
+        flight = self._flights.of_trial(event.config.trial_name)
+        if flight is not None:
+            flight.verifying = True
+            if flight.context is not None:
+                # This is the trials' loop; the rollout's context belongs to the server's.
+                asyncio.run_coroutine_threadsafe(flight.context.set_status(RolloutStatus.GRADING), flight.loop)

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from osmosis.pure.prewarm import (
 from osmosis.shell.rollout.failure import error_text
 from osmosis.shell.rollout.harbor.side import TrialSide, on_the_side
 from osmosis.shell.rollout.harbor.tasks import TaskStore
+from osmosis.shell.rollout.harbor.trial_loop import TrialTask
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Prewarmer:
     def __init__(
         self,
         *,
-        orchestrator: Any,
+        submit: Callable[[Any], TrialTask],
         tasks: TaskStore,
         mode: TaskMode,
         given: PrewarmMode | None,
@@ -61,7 +62,7 @@ class Prewarmer:
         trials: Path,
         build: BuildTrial,
     ) -> None:
-        self._orchestrator = orchestrator
+        self._submit = submit
         self._tasks = tasks
         self._mode = mode
         self._given = given
@@ -142,13 +143,15 @@ class Prewarmer:
         try:
             config, side = self._build(path, name, full=what is Trial.FULL)
             with on_the_side(name, side):
-                result = await self._orchestrator.submit(config)
+                result, failed = await self._submit(config).finished
+            if failed is not None:
+                raise failed
         except Exception as error:  # noqa: BLE001 - whatever hinders the trial is why it failed
             return error_text(error)
         finally:
             await asyncio.to_thread(shutil.rmtree, self._trials / name, True)
-        failed = result.exception_info
-        return None if failed is None else str(failed.exception_message or failed.exception_type)
+        told = result.exception_info
+        return None if told is None else str(told.exception_message or told.exception_type)
 
 
 def _has_healthcheck(task: Path) -> bool:
