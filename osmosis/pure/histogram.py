@@ -31,7 +31,8 @@ def histogram(values: Sequence[float]) -> tuple[Bin, ...]:
     low, high = min(counts), max(counts)
     width = _round_width((high - low) / _MOST_BINS)
     first = floor(low / width) if width else 0
-    if not width or not isfinite(first * width) or abs(first) > 1 << 52:
+    farthest = max(abs(low), abs(high)) + 2 * width
+    if not width or not isfinite(farthest) or abs(first) > 1 << 52:
         # A spread that doubles cannot cut into pieces: too wide, or too narrow beside its distance from 0.
         return (Bin(low, high, len(values)),)
     last = max(floor(high / width) - (high == floor(high / width) * width), first)

@@ -20,4 +20,4 @@ def altair_chart(chart: Chart) -> alt.TopLevelMixin:
             raise
         raise OsmosisError("Plots need the package altair.", hint="pip install 'osmosis-ai[notebook]'") from None
     made: alt.TopLevelMixin = alt.Chart.from_json(chart.specification.decode())
-    return made.properties(title=alt.TitleParams(chart.title, subtitle=chart.note, anchor="start"))  # type: ignore[attr-defined,no-any-return]
+    return made.properties(title=alt.TitleParams(chart.title, subtitle=chart.note, anchor="start"))
