@@ -5,7 +5,8 @@
 Each round starts both servers on the same entrypoint, lets the same client run the same rollouts over loopback, and reads the
 server's own CPU time (user and system) from the kernel, so that a busy machine costs time but not truth. A rollout is a start,
 two or three long polls, a workflow, a grader, and a trajectory on disk. Each server runs in the environment that its extra
-`server` makes: the public one in `.venv-interop` (`python scripts/interop_env.py`). The best round of each counts.
+`server` makes: the public one in `.venv-interop` (`python scripts/interop_env.py`). The best round of each counts. Rollouts
+write to memory unless `--root` names a disk: the kernel's work for a file on a disk that others use varies fivefold.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import aiohttp
 ROOT = Path(__file__).resolve().parent.parent
 ENTRYPOINT = Path(__file__).with_name("trivial_rollout.py")
 PUBLIC_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()
 BAR = 1 / 3
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -36,7 +38,9 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=2000)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--root", help="where rollouts write; /dev/shm leaves other users of the disk out of the comparison")
+    parser.add_argument(
+        "--root", default=MEMORY, help=f"where rollouts write [{MEMORY}]; a disk adds what its other users cost"
+    )
     parser.add_argument("--only-ours", action="store_true", help="no comparison; for profiling")
     arguments = parser.parse_args()
     servers = {"this package": sys.executable}

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,8 @@ FINISH_GRACE_SEC = 10.0
 CANCEL_GRACE_SEC = 120.0
 LAST_GRACE_SEC = 10.0
 RETRY_AFTER_SEC = 5
+NEWS_DELAY_SEC = 0.005
+"""A change of status answers the waiting poll this much later, so that one that is over at once costs no poll of its own."""
 
 
 class RefusalError(Exception):
@@ -83,9 +85,7 @@ class _Rollout:
     waiters: set[asyncio.Future[None]] = field(default_factory=set)
 
     def wake(self) -> None:
-        for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        _resolve_all(self.waiters)
 
 
 class RolloutRegistry:
@@ -202,7 +202,9 @@ class RolloutRegistry:
         """Follow the execution's own status; the end is announced by `_finish` alone, together with the result."""
         if rollout.body is None and not status.terminal and status != rollout.status:
             rollout.status = status
-            rollout.wake()
+            if rollout.waiters:
+                # Those that wait now; a poll that comes later asks about this status already.
+                asyncio.get_running_loop().call_later(NEWS_DELAY_SEC, _resolve_all, tuple(rollout.waiters))
             self._note(rollout)
             if rollout.preview is not None:
                 rollout.preview.moved(status)
@@ -356,6 +358,11 @@ class RolloutRegistry:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def _resolve_all(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        _resolve(waiter)
 
 
 def _resolve(waiter: asyncio.Future[None]) -> None:
