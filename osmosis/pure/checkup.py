@@ -201,9 +201,9 @@ def _model(fact: ModelFact) -> Check:
 def _disk(facts: Facts) -> Check:
     if facts.free_bytes is None:
         return Check("Disk", Health.SKIPPED, "unknown")
-    free = f"{facts.free_bytes / (1 << 30):.1f} GiB free"
     if facts.free_bytes >= LEAST_FREE_BYTES:
-        return Check("Disk", Health.OK, free)
+        return Check("Disk", Health.OK, f"{facts.free_bytes / (1 << 30):.1f} GiB free")
+    free = f"{facts.free_bytes >> 20} MiB free"
     return Check("Disk", Health.WARNING, free, "Make room, or write runs elsewhere with --output.")
 
 

@@ -54,7 +54,7 @@ def test_help_at_every_level(arguments: list[str], mode: list[str], capsys: pyte
 USAGE_ERRORS = [
     (["evl"], "evl", 'Unknown command "evl". Did you mean "eval"?'),
     (["eval", "rum"], "eval rum", 'Unknown command "rum". Did you mean "run"?'),
-    (["help"], "help", 'Unknown command "help". Commands: eval, rollout.'),
+    (["help"], "help", 'Unknown command "help". Commands: cassette, completion, doctor, eval, rollout.'),
     (["--jsno"], "<root>", 'Unknown option "--jsno". Did you mean "--json"?'),
     (["eval", "run"], "eval run", "Missing argument CONFIG."),
     (["eval", "run", "c.toml", "--nmae", "x"], "eval run", 'Unknown option "--nmae". Did you mean "--name"?'),

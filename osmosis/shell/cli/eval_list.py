@@ -26,4 +26,5 @@ def eval_list(*, limit: LimitOption = DEFAULT_LIMIT, everything: AllFlag = False
         raise UsageError("--limit and --all exclude each other.", hint="Pass one of them.")
     root = output_root(working_directory(), output)
     listing = list_runs(root, None if everything else limit)
-    return run_list_result(listing.runs, listing.total, listing.archived, str(root))
+    argv = ("osmosis", "eval", "list", *(("--output", str(output)) if output else ()))
+    return run_list_result(listing.runs, listing.total, listing.archived, str(root), argv)

@@ -59,7 +59,7 @@ def _run_command(app: App, words: list[str], output: Output, entered: Callable[[
     entered(command_path(app, words))
     try:
         function, bound, injected = app.parse_args(
-            words, exit_on_error=False, print_error=False, help_on_error=False, console=_help_console(output)
+            words, exit_on_error=False, print_error=False, help_on_error=False, console=_help_console(app, words, output)
         )
     except CycloptsError as error:
         raise usage_error(error) from None
@@ -77,8 +77,11 @@ def _injected(parameters: Mapping[str, Any], output: Output) -> dict[str, Any]:
     return dict.fromkeys(parameters, output)
 
 
-def _help_console(output: Output) -> Any:
-    return output.rich_out.console
+def _help_console(app: App, words: list[str], output: Output) -> Any:
+    """Where help would be written; None where no help can come of these words, so that JSON and plain output need no rich."""
+    _, apps, _ = app.parse_commands(words)
+    helpless = apps[-1].default_command is not None and not set(words) & set(app.help_flags)
+    return None if helpless else output.rich_out.console
 
 
 def _present(result: CommandResult, output: Output) -> int:

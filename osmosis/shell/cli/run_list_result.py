@@ -79,8 +79,10 @@ class ListExtra(msgspec.Struct, frozen=True):
     archived_count: int
 
 
-def run_list_result(runs: tuple[RunOverview, ...], total: int, archived: int, root: str) -> ListResult:
-    """The newest runs of `total` below `root`."""
+def run_list_result(
+    runs: tuple[RunOverview, ...], total: int, archived: int, root: str, argv: tuple[str, ...] = ("osmosis", "eval", "list")
+) -> ListResult:
+    """The newest runs of `total` below `root`. `argv` is the command that lists them, without its limit."""
     rest = total - len(runs)
     return ListResult(
         operation=OPERATION,
@@ -93,7 +95,7 @@ def run_list_result(runs: tuple[RunOverview, ...], total: int, archived: int, ro
         next_offset=len(runs) if rest > 0 else None,
         extra=ListExtra(root, archived),
         message=_message(len(runs), total, archived),
-        next_steps=(NextStep("list_all", "Show all", ("osmosis", "eval", "list", "--all")),) if rest > 0 else (),
+        next_steps=(NextStep("list_all", "Show all", (*argv, "--all")),) if rest > 0 else (),
     )
 
 

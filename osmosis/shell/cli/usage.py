@@ -69,10 +69,11 @@ def _unknown_option(error: UnknownOptionError) -> str:
 
 def _missing(error: MissingArgumentError) -> str:
     assert error.argument is not None  # cyclopts sets it before it raises
-    name = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), error.argument.name)
-    if name.startswith("-"):
-        return f"Option {name} needs a value."
-    return f"Missing argument {name}."
+    given = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
+    if given is not None and given.startswith("-"):
+        return f"Option {given} needs a value."
+    name = given or error.argument.name
+    return f"Missing {'option' if name.startswith('-') else 'argument'} {name}."
 
 
 def _unused(error: UnusedCliTokensError) -> str:
