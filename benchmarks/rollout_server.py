@@ -27,7 +27,7 @@ import aiohttp
 ROOT = Path(__file__).resolve().parent.parent
 ENTRYPOINT = Path(__file__).with_name("trivial_rollout.py")
 PUBLIC_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()  # noqa: S108 - a directory of its own
 BAR = 1 / 3
 TICKS = os.sysconf("SC_CLK_TCK")
 

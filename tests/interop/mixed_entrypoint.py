@@ -20,9 +20,16 @@ from osmosis_ai.rollout.server import create_rollout_server
 PORT = int(os.environ["_OSMOSIS_ROLLOUT_PORT"])
 
 
+def current():
+    """The context of the rollout that is running."""
+    context = get_rollout_context()
+    assert context is not None
+    return context
+
+
 async def ask(ctx):
     """The model's answer to the prompt."""
-    rollout = get_rollout_context()
+    rollout = current()
     async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
         answer = await client.post(
             f"{rollout.chat_completions_url}/chat/completions",
@@ -35,7 +42,7 @@ async def ask(ctx):
 
 async def cancel_myself():
     """Ask our own server to cancel us, and wait for it."""
-    rollout = get_rollout_context()
+    rollout = current()
     async with httpx.AsyncClient(trust_env=False) as client:
         await client.post(f"http://127.0.0.1:{PORT}/rollout/cancel", json={"ids": [rollout.rollout_id]})
     await asyncio.Event().wait()
