@@ -206,10 +206,21 @@ def locked(directory: RunDirectory) -> Iterator[RunLock]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _held(directory, _holder(descriptor)) from None
+            holder = _holder(descriptor)
+            if not _taken_after_all(descriptor):
+                raise _held(directory, holder) from None
         yield RunLock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _taken_after_all(descriptor: int) -> bool:
+    """A list of runs tries the lock for a moment, to see whether a run is going on: that must not turn a run away."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holder(descriptor: int) -> Holder | None:
