@@ -57,7 +57,8 @@ class Versions(msgspec.Struct, frozen=True):
 class RunInputs(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that decides a run's results, and nothing else. The keys are the groups that a refusal names.
 
-    `cassette` is the digest of the recorded model calls under `--replay` (ruling 21). Where the model is reached, and with
+    `cassette` is the digest of the recorded model calls under `--replay` (ruling 21); `regraded_from` the id of the run whose
+    stored samples `eval regrade` graded. Where the model is reached, and with
     which key, is provenance and not part of the lock (ruling 16).
     """
 
@@ -71,6 +72,7 @@ class RunInputs(msgspec.Struct, frozen=True, omit_defaults=True):
     timeouts: Timeouts
     versions: Versions = msgspec.field(default_factory=Versions)
     cassette: str | None = None
+    regraded_from: str | None = None
 
 
 class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -90,6 +92,8 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     git_head: str | None = None
     git_branch: str | None = None
     git_dirty: bool | None = None
+    parent_run_name: str | None = None
+    parent_run_id: str | None = None
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -179,15 +183,19 @@ def compare_inputs(before: Mapping[str, Any], after: RunInputs) -> tuple[Change,
     """
     now = as_object(after)
     changes: list[Change] = []
-    for group in sorted(now.keys() | {"cassette"}):
+    for group in sorted(now.keys() | _ABSENCE_COUNTS):
         old, new = before.get(group), now.get(group)
         if group == "dataset" and isinstance(old, dict) and isinstance(new, dict):
             spare = "sha256" if "fingerprint" in old and "fingerprint" in new else "fingerprint"
             old, new = ({key: value for key, value in side.items() if key != spare} for side in (old, new))
-        # A run without a cassette that is now replayed (or the other way round) hears another model: absence counts there.
-        if group in before or group == "cassette":
+        if group in before or group in _ABSENCE_COUNTS:
             changes += _differences(group, group, old, new)
     return tuple(changes)
+
+
+_ABSENCE_COUNTS = frozenset({"cassette", "regraded_from"})
+"""A run without a cassette that is now replayed, or a regraded one that is now run (or the other way round), hears another
+model."""
 
 
 def _differences(group: str, path: str, old: Any, new: Any) -> Iterator[Change]:

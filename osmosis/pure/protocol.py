@@ -31,6 +31,8 @@ SDK_VERSION_HEADER: Final = "x-osmosis-rollout-sdk-version"
 PORT_ENV: Final = "_OSMOSIS_ROLLOUT_PORT"
 INSTANCE_ID_ENV: Final = "_OSMOSIS_ROLLOUT_INSTANCE_ID"
 ARTIFACT_ROOT_ENV: Final = "_OSMOSIS_ROLLOUT_ARTIFACT_ROOT"
+STORED_SAMPLES_ENV: Final = "_OSMOSIS_ROLLOUT_STORED_SAMPLES"
+"""Names a directory of samples, `<rollout_id>.json` each, that a server grades instead of running workflows."""
 OTLP_ENDPOINT_ENV: Final = "OSMOSIS_ROLLOUT_OTLP_ENDPOINT"
 LIFELINE_ENV: Final = "_OSMOSIS_ROLLOUT_LIFELINE_FD"
 """Names the inherited read end of a pipe whose write end the runner holds: end of file means that the runner is gone."""
@@ -214,7 +216,7 @@ class Health(msgspec.Struct, frozen=True):
 
     `capacity` is how many rollouts the server takes at once: `max_queue_depth`, else `concurrency.max_concurrent`, and only
     if it is a positive integer. `requires_public_url` is True only if the report says exactly that. `gateway` is this machine's
-    address in the sandboxes' network.
+    address in the sandboxes' network. `regrades` is True only if the server grades stored samples instead of running workflows.
     """
 
     instance_id: str | None = None
@@ -224,6 +226,7 @@ class Health(msgspec.Struct, frozen=True):
     environment: str | None = None
     requires_public_url: bool = False
     gateway: str | None = None
+    regrades: bool = False
 
 
 # ---- bodies -------------------------------------------------------------------------------------------------------------
@@ -289,6 +292,7 @@ def decode_health(data: bytes) -> Health:
         environment=_text(endpoint.get("environment")),
         requires_public_url=endpoint.get("requires_public_url") is True,
         gateway=_text(endpoint.get("gateway")),
+        regrades=report.get("regrades") is True,
     )
 
 

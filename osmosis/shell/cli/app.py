@@ -67,6 +67,12 @@ Write a run as one HTML page.
 Summary, charts, failures and every sample with its trajectory, in a file that needs no network. --baseline adds a comparison \
 with another run. `osmosis eval open RUN` shows it."""
 
+_EVAL_REGRADE = """\
+Grade the stored samples of a run with the grader as it is now.
+
+Runs the grader of the rollout in its own environment, over the samples that RUN stored, and writes a new run that names RUN \
+as its parent. No workflow runs and no model is asked. The new run is all there or not there."""
+
 _EVAL_LIST = """\
 List the runs of this workspace, newest first.
 
@@ -163,6 +169,7 @@ def build_app(mode: Mode) -> App:
     evaluation.command("osmosis.shell.cli.eval_gate:eval_gate", name="gate", help=_EVAL_GATE)
     evaluation.command("osmosis.shell.cli.eval_export:eval_export", name="export", help=_EVAL_EXPORT)
     evaluation.command("osmosis.shell.cli.eval_report:eval_report", name="report", help=_EVAL_REPORT)
+    evaluation.command("osmosis.shell.cli.eval_regrade:eval_regrade", name="regrade", help=_EVAL_REGRADE)
     app.command(evaluation)
     rollout = App(name="rollout", help="Write and serve rollouts.", version_flags=())
     rollout.command("osmosis.shell.cli.rollout_init:rollout_init", name="init", help=_ROLLOUT_INIT)

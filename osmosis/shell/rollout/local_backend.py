@@ -19,6 +19,7 @@ from osmosis.shell.rollout.failure import DeadlineExceededError, error_category,
 from osmosis.shell.rollout.grader import Grader
 from osmosis.shell.rollout.references import load_reference
 from osmosis.shell.rollout.reward_grader import as_grader
+from osmosis.shell.rollout.stored_samples import StoredSamples
 from osmosis.shell.rollout.types.config import AgentWorkflowConfig, GraderConfig
 from osmosis.shell.rollout.types.execution import ExecutionOutcome, ExecutionRequest, ExecutionResult
 from osmosis.shell.rollout.types.output import coerce_output
@@ -53,16 +54,15 @@ class LocalBackend(ExecutionBackend):
         self._grader = as_grader(load_reference(grader))
         self._grader_config = load_reference(grader_config)
         self._artifact_root = artifact_root()
+        self._stored = StoredSamples.from_environment()
         config: AgentWorkflowConfig | None = self._workflow_config
         self._slots = _Slots(DEFAULT_MAX_CONCURRENT if config is None else config.concurrency.max_concurrent)
 
     def health(self) -> dict[str, Any]:
         """The load: `max_concurrent` (None for no limit), how many wait for a slot, how many hold one."""
         slots = self._slots
-        return {
-            "status": "ok",
-            "concurrency": {"max_concurrent": slots.limit, "queued": slots.queued, "running": slots.running},
-        }
+        load = {"max_concurrent": slots.limit, "queued": slots.queued, "running": slots.running}
+        return {"status": "ok", "concurrency": load} | ({} if self._stored is None else {"regrades": True})
 
     async def execute(self, request: ExecutionRequest) -> ExecutionOutcome:
         """Wait for a slot, run the workflow, then the grader if grading is wanted; one slot serves both."""
@@ -80,6 +80,8 @@ class LocalBackend(ExecutionBackend):
         self, request: ExecutionRequest, context: RolloutContext, artifacts_dir: Path | None, queued_sec: float
     ) -> ExecutionResult:
         async def run() -> RolloutSample | None:
+            if self._stored is not None:
+                return await self._stored.load(request.id)
             config = copy.deepcopy(self._workflow_config)
             workflow: AgentWorkflow[Any] = self._workflow(config)
             returned = await workflow.run(
