@@ -185,9 +185,10 @@ class Lab:
 
     def _check_journal(self, done: Invoked, *, retry_failed: bool = False, **_: Any) -> None:
         """What was durable before still is, and so is what was shown. Only who did not live to the end leaves a torn line."""
-        if done.report is not None:
-            assert read_journal(self.directory.journal, TOTAL).torn == 0
         results = fold(JournalDecoder("journal").feed(self._platter.content(self.directory.journal) or b""), TOTAL).results
+        if (report := done.report) is not None:
+            assert read_journal(self.directory.journal, TOTAL).torn == 0
+            assert report.succeeded + report.failed + report.skipped == len(results), "the report counts what is not durable"
         lost = [item for item in done.shown if item not in results]
         assert not lost, f"results that had been shown are not durable: {lost}"
         for item, result in self._durable.items():

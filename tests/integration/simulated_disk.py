@@ -229,8 +229,9 @@ class SimulatedDisk(FileLayer):
         """See `FileLayer`. Nothing is really synced: the platter is what counts."""
         self._perform(step, "sync", lambda: self._platter.sync_content(descriptor))
 
-    def sync_file(self, path: Path, *, step: str) -> None:
+    def sync_file(self, path: Path | str, *, step: str) -> None:
         """See `FileLayer`."""
+        path = Path(path)
         if path.is_file() and not path.is_symlink():
             self._perform(step, "sync_file", lambda: self._platter.sync_file(path))
 
@@ -266,14 +267,15 @@ class SimulatedDisk(FileLayer):
         """See `FileLayer`."""
         self._perform(step, "remove_tree", lambda: shutil.rmtree(path))
 
-    def rename(self, source: Path, target: Path, *, step: str) -> None:
+    def rename(self, source: Path, target: Path, *, step: str, durable: bool = True) -> None:
         """See `FileLayer`."""
         self._perform(step, "rename", lambda: os.replace(source, target))
-        self.sync_directory(target.parent, step=step)
+        if durable:
+            self.sync_directory(target.parent, step=step)
 
-    def sync_directory(self, path: Path, *, step: str) -> None:
+    def sync_directory(self, path: Path | str, *, step: str) -> None:
         """See `FileLayer`."""
-        self._perform(step, "sync_directory", lambda: self._platter.sync_names(path))
+        self._perform(step, "sync_directory", lambda: self._platter.sync_names(Path(path)))
 
     # --- What happens there ------------------------------------------------------------------------------------------------
 
