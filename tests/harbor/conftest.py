@@ -1,7 +1,12 @@
-"""Fixtures of the sandbox tests. What a machine cannot do makes them fail with words, never skip."""
+"""Fixtures of the sandbox tests. What a machine cannot do makes them fail with words, never skip.
+
+They run in the environment that `scripts/harbor_env.py` makes. In any other there is no Harbor, so none of them is collected,
+and a run that asks for them alone ends with pytest's code for "no tests".
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -13,6 +18,8 @@ import pytest
 from scripts.sandbox_engine import EngineError, engine, install
 from tests.harbor.harbor_workspace import HarborWorkspace, make_harbor_workspace, write_project
 from tests.integration.stub_model import StubModel, stub_model
+
+collect_ignore_glob = [] if importlib.util.find_spec("harbor") else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

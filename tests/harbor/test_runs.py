@@ -111,11 +111,11 @@ async def test_hostile_artifacts_stay_where_they_are(harbor, model):
         assert name in said, said
 
 
-async def test_a_bubblewrap_sandbox_reaches_the_model_and_nothing_else(in_bubblewrap, model):
+async def test_a_bubblewrap_sandbox_reaches_the_model_and_nothing_else(in_bubblewrap, model, tmp_path):
     """No network, no port of this machine but the model's, no directory of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as other:
-        in_bubblewrap.workspace.write_rows("poke around")
-        ended = await in_bubblewrap.run("poke", WORKFLOW, FORBIDDEN_PORT=str(other.getsockname()[1]))
+        in_bubblewrap.workspace.write_rows(f"poke {other.getsockname()[1]} {tmp_path}")
+        ended = await in_bubblewrap.run("poke", WORKFLOW)
     assert ended.code == 0, ended.said
     assert (in_bubblewrap.trial("poke") / "artifacts/logs/artifacts/reached.txt").read_text() == ""
 

@@ -4,7 +4,7 @@ The workflow asks the model with the row's prompt and returns the answer. The fi
 
     fail      raises an error
     hostile   plants everything in the artifacts that must never come out, and some files that must
-    poke      tries to reach other places than the model
+    poke      tries to reach other places than the model; a port and a path of the machine follow
 """
 
 import os
@@ -38,20 +38,20 @@ class Ask(AgentWorkflow):
         (ctx.artifacts_dir / "answer.txt").write_text(answer.text)
         (ctx.artifacts_dir / "key.txt").write_text(f"the key is {rollout.api_key}")
         if word == "poke":
-            (ctx.artifacts_dir / "reached.txt").write_text(", ".join(reached()))
+            (ctx.artifacts_dir / "reached.txt").write_text(", ".join(reached(*prompt.split()[1:])))
         return [*ctx.prompt, answer.json()["choices"][0]["message"]]
 
 
-def reached():
-    """What the sandbox can see that it should not."""
+def reached(port, path):
+    """What the sandbox can see that it should not: other networks, another port of the machine, a directory of it."""
     found = []
-    for host, port in (("1.1.1.1", 80), ("169.254.169.254", 80), ("127.0.0.1", int(os.environ.get("FORBIDDEN_PORT", "22")))):
+    for host, number in (("1.1.1.1", 80), ("169.254.169.254", 80), ("127.0.0.1", int(port))):
         try:
-            socket.create_connection((host, port), 1).close()
-            found.append(f"{host}:{port}")
+            socket.create_connection((host, number), 1).close()
+            found.append(f"{host}:{number}")
         except OSError:
             pass
-    return found + [path for path in ("/work", "/home/forbidden", "/proc/1/root/work") if os.path.exists(path)]
+    return found + [name for name in (path, f"/proc/1/root{path}") if os.path.exists(name)]
 
 
 def plant(artifacts):

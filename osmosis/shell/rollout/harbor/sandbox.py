@@ -10,10 +10,13 @@ import asyncio
 import json
 import os
 import resource
+import select
+import signal
 import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +45,7 @@ OUTPUT_LIMIT = 16 << 20
 """Bytes of each stream of one command that are kept; the rest is read and dropped."""
 
 _START_SECONDS = 30.0
+_STOP_SECONDS = 10.0
 _LAST_WORDS_SECONDS = 1.0
 _REMOVE_TRIES = 40
 _CHUNK = 1 << 16
@@ -82,6 +86,7 @@ class Sandbox:
         self.limited_as_a_whole = groups is not None
         self._process = process
         self._pid = pid
+        self._first = os.pidfd_open(pid)
         self._groups = groups
         self._relay = relay
         self._many_users = many_users
@@ -181,6 +186,14 @@ class Sandbox:
     async def stop(self) -> None:
         """Kill every process of the sandbox and let go of everything. Stopping twice is harmless."""
         await _end(self._process)
+        if self._first >= 0:
+            # The kernel lets the first process of a process namespace go only when all the others are gone.
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            await asyncio.to_thread(select.select, [self._first], [], [], _STOP_SECONDS)
+            os.close(self._first)
+            self._first = -1
+            self.files.close()
         if self._relay is not None:
             await self._relay.stop()
             self._relay = None
@@ -190,7 +203,6 @@ class Sandbox:
                     break
                 await asyncio.sleep(0.05)  # The kernel is still burying the dead.
             self._groups = None
-            self.files.close()
 
 
 class _Stream:
