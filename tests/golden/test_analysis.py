@@ -17,18 +17,22 @@ from osmosis.pure.metrics import summarize
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, encode_metrics, summary_object
 from osmosis.pure.price import Price
 from osmosis.pure.redaction import Redactor
+from osmosis.pure.regrading import Regraded
 from osmosis.pure.report import RunStatus
 from osmosis.pure.sample_table import encode_csv, encode_jsonl, sample_table
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.uncertainty import bootstrap_seed
 from osmosis.shell.cli.comparison_result import comparison_result, gate_result
 from osmosis.shell.cli.eval_export import export_result
+from osmosis.shell.cli.eval_regrade import regrade_result
+from osmosis.shell.cli.eval_report import report_result
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.rich_text import RichText
 from osmosis.shell.cli.run_result import run_result
 from osmosis.shell.evaluation.run_export import Exported, ExportFormat
+from osmosis.shell.evaluation.run_report import Reported
 from tests.strategies.cli_reports import WORKSPACE, report
 from tests.strategies.comparisons import Cell, stored_run
 
@@ -73,6 +77,19 @@ def exported() -> OperationResult:
     return export_result(Exported("brave-otter-1", ExportFormat.GITHUB, path, 2048, 12, annotations), WORKSPACE)
 
 
+def reported() -> OperationResult:
+    """A report with a comparison."""
+    path = f"{WORKSPACE}/.osmosis/evals/brave-otter-1/report.html"
+    return report_result(Reported("brave-otter-1", path, 123456, 12, "calm-heron-2"), WORKSPACE)
+
+
+def regraded() -> OperationResult:
+    """A run graded anew, of which some could not be."""
+    path = f"{WORKSPACE}/.osmosis/evals/brave-otter-6"
+    counts = {"items": 12, "graded": 9, "carried_over": 2, "without_sample": 1, "passed_before": 5, "passed": 7}
+    return regrade_result(Regraded(run_name="brave-otter-6", parent="brave-otter-1", path=path, **counts), WORKSPACE)
+
+
 def measured() -> OperationResult:
     """The end of a run whose numbers have intervals."""
     summary = summarize(samples_frame(BASELINE), 1.0, seed=bootstrap_seed(BASELINE.manifest), planned=12)
@@ -86,6 +103,8 @@ RESULTS: dict[str, Callable[[], OperationResult]] = {
     "gate_failed": lambda: gated(ONCE, ONCE_WORSE),
     "gate_inconclusive": lambda: gated(BASELINE, CANDIDATE),
     "export": exported,
+    "report": reported,
+    "regrade": regraded,
     "run_with_intervals": measured,
 }
 

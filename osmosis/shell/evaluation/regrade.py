@@ -164,7 +164,7 @@ def _config_of(parent: StoredRun, working_directory: Path) -> Path:
 
 def _dataset(request: RegradeRequest, parent: StoredRun) -> LoadedDataset:
     path = request.working_directory / request.dataset_file.expanduser()
-    dataset = read_dataset(path, rows=planned_rows(parent.manifest), limit=None)
+    dataset = read_dataset(path, rows=None, limit=None)
     locked = parent.manifest.inputs["dataset"]
     if dataset.fingerprint != locked.get("fingerprint") and dataset.sha256 != locked.get("sha256"):
         raise OsmosisError(
@@ -172,7 +172,8 @@ def _dataset(request: RegradeRequest, parent: StoredRun) -> LoadedDataset:
             code=ErrorCode.CONFLICT,
             hint="Give the file as it was when the run was made.",
         )
-    return dataset
+    selected = planned_rows(parent.manifest)
+    return msgspec.structs.replace(dataset, rows=tuple(dataset.rows[row] for row in selected.indices()), selected=selected)
 
 
 def _environment(request: RegradeRequest, config: EvalConfig) -> tuple[dict[str, str], Redactor]:
