@@ -66,7 +66,8 @@ def rollout_environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project, environment = root / "project", root / "venv"
     write_project(project)
     variables = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    command = [Path(sys.executable).with_name("uv"), "sync", "--quiet", "--project", project, "--python", sys.executable]
+    uv = str(Path(sys.executable).with_name("uv"))
+    command = [uv, "sync", "--quiet", "--project", str(project), "--python", sys.executable]
     subprocess.run(command, env=variables | {"UV_PROJECT_ENVIRONMENT": str(environment)}, check=True)
     return environment
 

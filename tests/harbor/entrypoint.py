@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from harbor.models.trial.config import EnvironmentConfig
@@ -14,7 +15,7 @@ from osmosis_ai.rollout.server import create_rollout_server
 if __name__ == "__main__":
     described = json.loads(os.environ["HARBOR_TEST"])
     agent = described["agent"]
-    workflow = {"code_dir": Path(__file__).parent, "grader": "probe.work:Exact"} if ":" in agent else {}
+    workflow: dict[str, Any] = {"code_dir": Path(__file__).parent, "grader": "probe.work:Exact"} if ":" in agent else {}
     backend = HarborBackend(
         orchestrator=TrialQueue(described.get("n_concurrent", 4)),
         tasks_dir=Path(described["tasks"]),

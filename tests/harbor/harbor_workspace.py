@@ -78,10 +78,10 @@ class HarborWorkspace:
             {"agent": agent, "environment": environment, "tasks": str(tasks), "trials": str(self.trials), **options}
         )
 
-    async def run(self, name: str, agent: str, **variables: str) -> Ended:
+    async def run(self, name: str, agent: str) -> Ended:
         """Run `osmosis eval run` to its end, with the flags that its sandboxes need."""
         flags = ("--name", name, *(self.flags if agent != ORACLE else ()))
-        async with self.workspace.start(*flags, HARBOR_TEST=self.described(agent), **variables) as running:
+        async with self.workspace.start(*flags, HARBOR_TEST=self.described(agent)) as running:
             async with asyncio.timeout(PATIENCE):
                 await running.process.wait()
             return await running.end()

@@ -15,15 +15,18 @@ from osmosis.shell.rollout.harbor.evidence import verify_trial_evidence
 from tests.harbor.harbor_workspace import ORACLE, WORKFLOW, HarborWorkspace, descendants, left_alive
 from tests.integration.workspaces import eventually
 
-KINDS = ["bubblewrap", "docker", "podman"]
+EVERY_KIND = pytest.mark.parametrize("harbor", ["bubblewrap", "docker", "podman"], indirect=True)
+ONE_OF_EACH = pytest.mark.parametrize("harbor", ["bubblewrap", "docker"], indirect=True)
+"""One sandbox of ours and one of an engine: podman differs from docker only in what `EVERY_KIND` covers."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture
 def harbor(request) -> HarborWorkspace:
-    """A workspace in each kind of sandbox."""
+    """A workspace in a kind of sandbox."""
     return request.getfixturevalue(f"in_{request.param}")
 
 
+@EVERY_KIND
 async def test_the_oracle_earns_its_reward(harbor):
     """The task's own solution runs in a sandbox, its tests grade it, and the metrics say that every row passed."""
     harbor.workspace.write_rows("echo one", "echo two")
@@ -33,6 +36,7 @@ async def test_the_oracle_earns_its_reward(harbor):
     assert harbor.workspace.metrics("oracle")["summary"]["pass_rate"] == 1.0
 
 
+@EVERY_KIND
 async def test_a_workflow_and_its_grader_run_inside(harbor, model):
     """The workflow calls the model from its sandbox, the grader scores it there, and everything comes back: rewards, a failure,
     a skip, tokens, trajectories, artifacts of both, evidence, and no key in any file."""
@@ -60,6 +64,7 @@ async def test_a_workflow_and_its_grader_run_inside(harbor, model):
     assert not list(harbor.trials.glob(f"*{rows[0]['rollout_id']}*"))
 
 
+@EVERY_KIND
 async def test_an_interrupt_leaves_nothing_behind(harbor, model):
     """Ctrl-C while a workflow waits for the model: exit code 130, and no process and no container of the run is left."""
     harbor.workspace.write_rows("held one", "held two")
@@ -75,6 +80,7 @@ async def test_an_interrupt_leaves_nothing_behind(harbor, model):
     assert not containers(harbor, all_of_them=True)
 
 
+@ONE_OF_EACH
 async def test_a_killed_server_leaves_nothing_behind(harbor, model):
     """A second interrupt gives the server no time; whatever it leaves of its sandboxes is removed all the same."""
     harbor.workspace.write_rows("held one")
@@ -92,6 +98,7 @@ async def test_a_killed_server_leaves_nothing_behind(harbor, model):
     await eventually(lambda: not containers(harbor, all_of_them=True), 180)
 
 
+@ONE_OF_EACH
 async def test_hostile_artifacts_stay_where_they_are(harbor, model):
     """Links, pipes, sockets, devices, giants and odd names among the artifacts are neither followed nor read nor published;
     each is named with a reason, and the honest files beside them come out."""

@@ -30,6 +30,20 @@ def paths(tmp_path):
     return paths
 
 
+def active():
+    """The context of the rollout that runs here."""
+    context = get_rollout_context()
+    assert context is not None
+    return context
+
+
+def whole(left):
+    """The sample in a result, which has one."""
+    sample = sample_of(left)
+    assert sample is not None
+    return sample
+
+
 def result(paths):
     """What the workflow left."""
     return decode_container_result((paths.agent / "container_result.json").read_bytes())
@@ -41,7 +55,7 @@ class Listed(AgentWorkflow):
     async def run(self, ctx):
         """See what is there."""
         assert (ctx.prompt, ctx.metadata, self.config) == (PROMPT, {"k": 1}, None)
-        assert get_rollout_context().chat_completions_url == "http://m"
+        assert active().chat_completions_url == "http://m"
         (ctx.artifacts_dir / "made.txt").write_text("made")
         return [*ctx.prompt, ANSWER]
 
@@ -59,7 +73,7 @@ class Ambient(AgentWorkflow):
 
     async def run(self, ctx):
         """Register it."""
-        get_rollout_context().set_sample_source(Source())
+        active().set_sample_source(Source())
         return AgentWorkflowOutput(metrics={"extra": 1.0})
 
 
@@ -85,7 +99,7 @@ def test_messages_become_the_output(paths):
     left = result(paths)
     assert (left.status, left.sample) == ("success", None)
     assert left.output == {"messages": [*PROMPT, ANSWER], "metrics": {}, "info": {}}
-    assert sample_of(left).messages == [*PROMPT, ANSWER]
+    assert whole(left).messages == [*PROMPT, ANSWER]
     assert json.loads((paths.agent / "trajectory.json").read_bytes())["session_id"] == "r"
 
 
@@ -95,7 +109,7 @@ def test_an_ambient_sample_comes_whole(paths):
     left = result(paths)
     assert left.sample["metrics"] == {"turns": 2, "tag": "x", "extra": 1.0}
     assert left.output["metrics"] == {"turns": 2.0, "extra": 1.0}
-    assert sample_of(left).messages == [ANSWER]
+    assert whole(left).messages == [ANSWER]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +135,7 @@ class Marking(Grader):
     async def grade(self, ctx):
         """One for an answer."""
         assert (ctx.label, ctx.metadata, ctx.sample.label) == ("L", {"k": 1}, "L")
-        assert get_rollout_context().rollout_id == "r"
+        assert active().rollout_id == "r"
         (ctx.artifacts_dir / "note.txt").write_text("note")
         ctx.sample.metrics["seen"] = len(ctx.sample.messages)
         ctx.set_reward(0.75)

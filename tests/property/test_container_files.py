@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -82,7 +83,7 @@ def test_only_finite_numbers_are_metrics_of_an_output(metrics):
     assert ContainerInput(rollout_id="r").version == 1
 
 
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"role": "system", "content": "be good"},
     {"role": "user", "content": "2*2?"},
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ VERIFIED = TrialTimes(environment_setup=1.0, agent_setup=1.0, agent=1.0, verifie
 
 def facts(**changes):
     """A trial that went well, with changes."""
-    given = {"verified": True, "rewards": {"reward": 1}, "times": VERIFIED} | changes
+    given: dict[str, Any] = {"verified": True, "rewards": {"reward": 1}, "times": VERIFIED} | changes
     return TrialFacts(**given)
 
 

@@ -28,6 +28,7 @@ class Ask(AgentWorkflow):
         if word == "hostile":
             plant(ctx.artifacts_dir)
         rollout = get_rollout_context()
+        assert rollout is not None
         async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
             answer = await client.post(
                 rollout.chat_completions_url + "/chat/completions",

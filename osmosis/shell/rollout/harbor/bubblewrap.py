@@ -43,7 +43,7 @@ _OVERLAY_IN_MEMORY = (6, 6)
 """The first kernel whose tmpfs can be the upper layer of an overlay that a user namespace mounts (user xattrs)."""
 
 
-class BubblewrapEnvironment(BaseEnvironment):  # type: ignore[misc]  # seen as Any where Harbor is not installed
+class BubblewrapEnvironment(BaseEnvironment):
     """One sandbox a trial; starts in about a tenth of a second and leaves nothing behind."""
 
     relays_loopback: ClassVar[bool] = True

@@ -33,7 +33,7 @@ class WorkflowFailedError(Exception):
     """The workflow failed; the message is its own. There is nothing to verify then."""
 
 
-class OsmosisHarnessInstalledAgent(BaseAgent):  # type: ignore[misc]  # seen as Any where Harbor is not installed
+class OsmosisHarnessInstalledAgent(BaseAgent):
     """Installs a bundle, hands the rollout over, and takes its result back. `trial` names what is left on the side."""
 
     def __init__(self, *args: Any, trial: str, **kwargs: Any) -> None:
