@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 SHARDS = 4
 LEAST = {"new": 45, "resume": 25, "finalize": 45, "retry": 25}
-"""How many different faults must happen in each test (in each shard of the new run), so that the number cannot shrink unseen."""
+"""How many different faults must happen in each test, and each shard of the first, so that the number cannot shrink unseen."""
 JOURNAL = ("journal.", "rollout.", "model.")
 """Steps of an item's life that decide what counts."""
 ALL_KINDS = 4
