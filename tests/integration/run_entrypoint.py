@@ -48,6 +48,7 @@ class Echo(AgentWorkflow):
             case ["unfinite"]:
                 return RolloutSample(messages=ctx.prompt, reward=float("nan"))
         rollout = get_rollout_context()
+        assert rollout is not None
         answer = await client.post(
             rollout.chat_completions_url + "/chat/completions",
             json={"model": "any", "messages": ctx.prompt},

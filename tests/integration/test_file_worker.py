@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -14,10 +15,10 @@ from osmosis.shell.rollout.file_worker import off_loop
 async def test_many_pieces_of_work_come_back_to_whoever_asked():
     """Hundreds at once, in one thread that is not the loop's."""
 
-    def work(number):
+    def work(number: int) -> tuple[int, int]:
         return number, threading.get_ident()
 
-    results = await asyncio.gather(*(off_loop(lambda number=number: work(number)) for number in range(300)))
+    results = await asyncio.gather(*(off_loop(partial(work, number)) for number in range(300)))
     assert [number for number, _ in results] == list(range(300))
     threads = {thread for _, thread in results}
     assert len(threads) == 1
@@ -27,12 +28,13 @@ async def test_many_pieces_of_work_come_back_to_whoever_asked():
 async def test_an_error_is_raised_where_the_work_was_asked_for():
     """And the others are not touched by it."""
 
-    def broken():
-        raise OSError(28, "no space")
+    def work(number: int) -> int:
+        if number == 2:
+            raise OSError(28, "no space")
+        return number
 
-    first, failed, last = await asyncio.gather(
-        off_loop(lambda: 1), off_loop(broken), off_loop(lambda: 3), return_exceptions=True
-    )
+    calls = [off_loop(partial(work, number)) for number in (1, 2, 3)]
+    first, failed, last = await asyncio.gather(*calls, return_exceptions=True)
     assert (first, last) == (1, 3)
     assert isinstance(failed, OSError)
 
