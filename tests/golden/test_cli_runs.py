@@ -97,8 +97,17 @@ from osmosis.pure.redaction import Redactor
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.rich_text import RichText
+from osmosis.shell.cli.audit_result import audit_result
+from osmosis.shell.cli.run_result import plan_table
+from tests.golden import test_cli, test_cli_audit
 from tests.strategies.cli_records import RESULTS
+from tests.strategies.cli_reports import PLAN, REPORTS, WORKSPACE
 
+SHOWN = {
+    **RESULTS,
+    **{f"run_{name}": test_cli.result_of(name) for name in REPORTS},
+    **{f"verify_{name}": audit_result(report, WORKSPACE, ()) for name, report in test_cli_audit.REPORTS.items()},
+}
 EFFECTS = ("open", "os.", "socket.", "subprocess.", "time.sleep", "fcntl.", "shutil.", "glob.", "tempfile.")
 seen, watching = [], False
 
@@ -112,8 +121,12 @@ def render():
         for width in (40, 80, 120):
             output = Output(mode, text, text, Redactor(["sk-live-0123456789"]))
             output.rich_out = RichText(output.stdout, width=width)
-            for name in sorted(RESULTS):
-                output.result(RESULTS[name])
+            output.rich_err = RichText(output.stderr, width=width)
+            output.progress_block(plan_table(PLAN, WORKSPACE))
+            output.failure("eval run", test_cli.ERROR)
+            output.warning("SOME_CODE", "something")
+            for name in sorted(SHOWN):
+                output.result(SHOWN[name])
     return text.getvalue()
 
 sys.addaudithook(hook)
