@@ -198,8 +198,11 @@ async def test_orphans_are_stopped_at_the_next_start(workspace: Workspace, model
     workspace.write_rows("held one")
     groups: list[int] = []
     said = ""
+    # With this, the server is a child of `uv run`, as it is wherever its environment's own Python cannot be used.
+    (workspace.root / "variables").write_text("")
+    variables = str(workspace.root / "variables")
     for name, kills_uv in (("first", False), ("second", True)):
-        async with workspace.start("--name", name) as running:
+        async with workspace.start("--name", name, UV_ENV_FILE=variables) as running:
             await model.wait_calls(len(groups) + 1)
             record = workspace.server(name)
             groups.append(record["pgid"])

@@ -67,10 +67,10 @@ class CountingDisk(FileLayer):
         """Count; waiting for a real disk two thousand times would prove nothing more."""
         self.work[f"{step} calls"] += 1
 
-    def rename(self, source: Path, target: Path, *, step: str) -> None:
+    def rename(self, source: Path, target: Path, *, step: str, durable: bool = True) -> None:
         """Count the call."""
         self.work[f"{step} calls"] += 1
-        super().rename(source, target, step=step)
+        super().rename(source, target, step=step, durable=durable)
 
 
 async def finish_item(journal: JournalWriter, projector: Projector, committed: asyncio.Queue[None], row: int) -> None:
