@@ -108,7 +108,19 @@ def _docker(scratch: Path) -> Iterator[dict[str, str]]:
     _compose_plugin(scratch, configuration / "cli-plugins")
     host = f"unix://{scratch}/docker.sock"
     variables = {"DOCKER_HOST": host, "DOCKER_CONFIG": str(configuration), "BUILDKIT_PROGRESS": "plain"}
-    command = ["dockerd", "--data-root", str(scratch / "data"), "--exec-root", str(scratch / "exec"), "--host", host]
+    # The daemon ends with this program, even if that is killed.
+    command = [
+        "setpriv",
+        "--pdeathsig",
+        "TERM",
+        "dockerd",
+        "--data-root",
+        str(scratch / "data"),
+        "--exec-root",
+        str(scratch / "exec"),
+        "--host",
+        host,
+    ]
     command += ["--pidfile", str(scratch / "dockerd.pid"), "--iptables=false", "--ip6tables=false", "--bip", _SUBNET]
     log = scratch / "dockerd.log"
     with log.open("wb") as output:
