@@ -17,12 +17,14 @@ Optional columns may be null, or missing altogether; further columns are ignored
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import polars as pl
 
 from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status
 
 INDEX_SCHEMA: dict[str, pl.DataType] = {
@@ -47,8 +49,14 @@ def index_frame(records: Iterable[Any]) -> pl.DataFrame:
 
     Keys that a record lacks become null; keys outside the schema are dropped.
     """
-    rows = [msgspec.to_builtins(record) for record in records]
-    return pl.DataFrame({name: [row.get(name) for row in rows] for name in INDEX_SCHEMA}, schema=INDEX_SCHEMA, strict=True)
+    rows = list(records)
+    if rows and all(type(row) is IndexRow for row in rows):
+        columns = {name: list(map(attrgetter(name), rows)) for name in INDEX_SCHEMA}
+        columns["status"] = [status.value for status in columns["status"]]
+    else:
+        objects = [msgspec.to_builtins(row) for row in rows]
+        columns = {name: [row.get(name) for row in objects] for name in INDEX_SCHEMA}
+    return pl.DataFrame(columns, schema=INDEX_SCHEMA, strict=True)
 
 
 def graded_expression(status: str = "status", reward: str = "reward") -> pl.Expr:

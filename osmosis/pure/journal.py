@@ -11,6 +11,9 @@ it, the manifest and the trials' own files. Three kinds of record exist:
 Each line begins with its sequence number and ends with the xxh3-64 checksum of everything before that last key. So a flipped
 bit, a lost line, a doubled line and two lines that changed places are all found, with line number and byte offset. A last
 line without its newline is a torn tail: the write that a crash cut short. It is dropped and reported, never trusted.
+
+Records of which there is one an item are `gc=False`: they hold no containers that could point back to them, and a million of
+them would keep the cyclic garbage collector busy for longer than reading takes.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 RolloutId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
-class WorkItem(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True):
+class WorkItem(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One (row, run) pair. `row_index` is the position among the selected rows, from 0; `run_index` counts runs of that row."""
 
     row_index: Count
@@ -79,7 +82,7 @@ class InvocationEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="invoca
     in_flight: tuple[WorkItem, ...] = ()
 
 
-class Attempt(msgspec.Struct, frozen=True, tag_field="kind", tag="attempt", omit_defaults=True):
+class Attempt(msgspec.Struct, frozen=True, tag_field="kind", tag="attempt", omit_defaults=True, gc=False):
     """An item is about to be dispatched. `number` counts the item's attempts over the whole run, from 1."""
 
     item: WorkItem
@@ -88,7 +91,7 @@ class Attempt(msgspec.Struct, frozen=True, tag_field="kind", tag="attempt", omit
     at: str
 
 
-class Result(msgspec.Struct, frozen=True, tag_field="kind", tag="result", omit_defaults=True):
+class Result(msgspec.Struct, frozen=True, tag_field="kind", tag="result", omit_defaults=True, gc=False):
     """An attempt's terminal result.
 
     `duration_ms` is wall time from dispatch to result, in milliseconds. `reward` is finite and stands only on success, where
@@ -112,6 +115,7 @@ class Result(msgspec.Struct, frozen=True, tag_field="kind", tag="result", omit_d
 
 Record = InvocationStarted | InvocationEnded | Attempt | Result
 
+_checksum = xxhash.xxh3_64_intdigest
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
@@ -169,16 +173,17 @@ class JournalDecoder:
         if not newline:
             self._rest += data
             return []
-        records = [self._decode(line) for line in (self._rest + complete).split(b"\n")]
+        decode = self._decode
+        records = [decode(line) for line in (self._rest + complete).split(b"\n")]
         self._rest = rest
         return records
 
     def _decode(self, line: bytes) -> Record:
-        content, check = line[:-_CHECK_LENGTH], line[-_CHECK_LENGTH:]
+        content = line[:-_CHECK_LENGTH]
         number = self.count + 1
-        if check != _CHECK_KEY + xxhash.xxh3_64_hexdigest(content).encode() + b'"}':
+        if line[-_CHECK_LENGTH:] != b'%s%016x"}' % (_CHECK_KEY, _checksum(content)):
             raise JournalDamage(self._label, number, self.offset, "the line does not match its checksum")
-        if not content.startswith(b'{"seq":%d,' % number):
+        if not line.startswith(b'{"seq":%d,' % number, 0, len(content)):
             raise JournalDamage(self._label, number, self.offset, f"record {number} was expected; lines were lost or moved")
         try:
             record = _decoder.decode(line)
@@ -238,14 +243,17 @@ class RunHistory(msgspec.Struct):
 
     def add(self, record: Record) -> None:
         """Fold one more record, in journal order."""
+        # Millions of these; the other kinds are few.
+        if type(record) is Result:
+            self.results[record.item] = record
+            self._made_by[record.item] = len(self.invocations)
+            self._touch(record.at)
+            return
+        if type(record) is Attempt:
+            self.attempts[record.item] = record.number
+            self._touch(record.at)
+            return
         match record:
-            case Result():
-                self.results[record.item] = record
-                self._made_by[record.item] = len(self.invocations)
-                self._touch(record.at)
-            case Attempt():
-                self.attempts[record.item] = record.number
-                self._touch(record.at)
             case InvocationStarted():
                 self.invocations.append(Invocation(record, record.at))
                 if not self.finished:
@@ -259,7 +267,7 @@ class RunHistory(msgspec.Struct):
     def _touch(self, at: str) -> None:
         if self.invocations:
             last = self.invocations[-1]
-            self.invocations[-1] = msgspec.structs.replace(last, last_at=at)
+            self.invocations[-1] = Invocation(last.started, at, last.ended)
 
 
 def fold(records: Iterable[Record], total_items: int) -> RunHistory:

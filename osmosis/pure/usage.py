@@ -21,7 +21,7 @@ _CACHED_KEYS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_to
 _WRITTEN_KEYS = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 
 
-class CallUsage(msgspec.Struct, frozen=True, array_like=True):
+class CallUsage(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Tokens of one successful model call, as the provider counted them.
 
     `total_tokens` is the provider's own total and may exceed prompt plus completion (some count hidden reasoning only there).
