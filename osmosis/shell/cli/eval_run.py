@@ -158,5 +158,6 @@ def run(invocation: Invocation, terminal: Output) -> OperationResult:
 
 def _evaluate(request: RunRequest, view: RunView) -> RunReport:
     with needs_eval_extra("eval run"):
-        from osmosis.shell.evaluation.run import run_evaluation  # noqa: PLC0415 - brings polars and aiohttp
-    return run_evaluation(request, view)
+        from osmosis.shell.evaluation.run import run_evaluation  # noqa: PLC0415 - brings polars and aiohttp, when needed
+
+        return run_evaluation(request, view)

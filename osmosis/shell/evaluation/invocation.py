@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,22 +35,25 @@ from osmosis.pure.secret_forms import secret_values
 from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
 from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
-from osmosis.shell.bridge import Bridge, Recorder, preflight
-from osmosis.shell.bridge.tracing import start_tracing
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
 from osmosis.shell.evaluation.descriptors import descriptor_limit, rollout_ceiling
+from osmosis.shell.evaluation.event_loop import event_loop_factory
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
 from osmosis.shell.evaluation.preparation import Preparation
 from osmosis.shell.evaluation.projection import Projector
-from osmosis.shell.evaluation.public_route import RouteRequest, open_route
-from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
+from osmosis.shell.evaluation.rollout_environment import is_synced
+from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, Standby, find_uv, sync_environment
 from osmosis.shell.evaluation.run_log import RunLog
-from osmosis.shell.evaluation.session import Session, Tools
 from osmosis.shell.evaluation.signals import interrupts_to
 from osmosis.shell.evaluation.view import RunView
+
+if TYPE_CHECKING:
+    from osmosis.shell.bridge.server import Bridge
+    from osmosis.shell.evaluation.public_route import RouteRequest
+    from osmosis.shell.evaluation.session import Session
 
 
 class Invocation:
@@ -92,7 +95,8 @@ class Invocation:
             known = {*covered, *secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])}
             self._view.protect(known)
             rollout_environment = inherited | self._config.env | required
-            return asyncio.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
+            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+                return runner.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
 
     def _endpoint(self) -> Endpoint:
         model_path = self._config.experiment.model_path
@@ -109,21 +113,40 @@ class Invocation:
 
     async def _evaluate(self, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor) -> RunReport:
         with self._interrupts():
-            if self._preparation.cassette is None and self._preparation.held is None:
-                self._view.milestone(f"checking model {self._config.experiment.model_path}")
-                await preflight(endpoint, redactor=redactor)
-            archived = self._archive()
-            try:
-                manifest = self._manifest or self._create(endpoint)
-                self._restore_dataset_rows()
-                state = await self._supervise(manifest, endpoint, environment, redactor)
-            except BaseException:
-                if self._manifest is None and not self._dispatched:
-                    run_directory.remove(self._files, self._directory)
-                    if archived is not None:
-                        run_directory.restore(self._files, self._directory, archived)
-                raise
-            return self._conclude(manifest, state)
+            async with AsyncExitStack() as stack:
+                return await self._evaluate_beside(await self._stand_by(stack, environment), endpoint, environment, redactor)
+
+    async def _stand_by(self, stack: AsyncExitStack, environment: Mapping[str, str]) -> Standby | None:
+        """Have the server's process import its frameworks while this one imports its own, where its environment is as it was.
+
+        Nothing of the rollout runs and nothing is created before the model has answered.
+        """
+        if not is_synced(self._preparation.project, environment, find_uv()):
+            return None
+        standby = await Standby.start(self._launch(environment))
+        stack.push_async_callback(standby.abandon)
+        return standby
+
+    async def _evaluate_beside(
+        self, standby: Standby | None, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
+    ) -> RunReport:
+        from osmosis.shell.bridge.preflight import preflight  # noqa: PLC0415 - HTTP, once the server's process has begun
+
+        if self._preparation.cassette is None and self._preparation.held is None:
+            self._view.milestone(f"checking model {self._config.experiment.model_path}")
+            await preflight(endpoint, redactor=redactor)
+        archived = self._archive()
+        try:
+            manifest = self._manifest or self._create(endpoint)
+            self._restore_dataset_rows()
+            state = await self._supervise(manifest, endpoint, environment, redactor, standby)
+        except BaseException:
+            if self._manifest is None and not self._dispatched:
+                run_directory.remove(self._files, self._directory)
+                if archived is not None:
+                    run_directory.restore(self._files, self._directory, archived)
+            raise
+        return self._conclude(manifest, state)
 
     @property
     def _dispatched(self) -> bool:
@@ -164,8 +187,16 @@ class Invocation:
     # --- At work -----------------------------------------------------------------------------------------------------------
 
     async def _supervise(
-        self, manifest: Manifest, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
+        self,
+        manifest: Manifest,
+        endpoint: Endpoint,
+        environment: Mapping[str, str],
+        redactor: Redactor,
+        standby: Standby | None,
     ) -> State:
+        from osmosis.shell.evaluation.public_route import open_route  # noqa: PLC0415 - HTTP, like the next
+        from osmosis.shell.evaluation.session import Session, Tools  # noqa: PLC0415
+
         history = self._reading.history
         async with AsyncExitStack() as stack:
             log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
@@ -177,9 +208,9 @@ class Invocation:
             self._log_start(log)
             await self._prepare_rollout(environment, log)
             bridge = await self._start_bridge(stack, endpoint, redactor)
-            launch = self._launch(environment)
+            launch = standby.launch if standby else self._launch(environment)
             self._view.milestone(f"starting rollout server ({launch.entrypoint})")
-            server = await RolloutProcess.start(launch, log, self._files)
+            server = await RolloutProcess.start(launch, log, self._files, *([standby] if standby else []))
             stack.push_async_callback(server.stop, 0.0)
             self._welcome(server, state.assignment)
             route = await open_route(stack, self._route_request(bridge, server), self._view, self._files, self._tunnel_lost)
@@ -234,6 +265,10 @@ class Invocation:
         await sync_environment(self._preparation.project, environment, log)
 
     async def _start_bridge(self, stack: AsyncExitStack, endpoint: Endpoint, redactor: Redactor) -> Bridge:
+        from osmosis.shell.bridge.recorder import Recorder  # noqa: PLC0415 - HTTP, like the next
+        from osmosis.shell.bridge.server import Bridge  # noqa: PLC0415
+        from osmosis.shell.bridge.tracing import start_tracing  # noqa: PLC0415
+
         record = self._request.record or self._request.replay_or_record
         recorder = None
         if record is not None:
@@ -285,6 +320,8 @@ class Invocation:
             )
 
     def _route_request(self, bridge: Bridge, server: RolloutProcess) -> RouteRequest:
+        from osmosis.shell.evaluation.public_route import RouteRequest  # noqa: PLC0415 - HTTP
+
         sandbox = (server.health.environment or "remote").strip() or "remote"
         return RouteRequest(
             bridge=bridge,

@@ -18,7 +18,7 @@ from osmosis.pure.tunnel import (
     listener_address,
     proof,
 )
-from osmosis.shell.bridge import Bridge
+from osmosis.shell.bridge.server import Bridge
 from osmosis.shell.bridge.tunnel import Tunnel
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer

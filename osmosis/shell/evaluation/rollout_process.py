@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
@@ -37,7 +37,11 @@ from osmosis.shell.evaluation import server_bootstrap
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.orphans import SERVER_RECORD
 from osmosis.shell.evaluation.process_identity import ProcessRecord, group_alive, signal_group, start_token
+from osmosis.shell.evaluation.rollout_environment import activated, interpreter, is_synced, leave_stamp
 from osmosis.shell.evaluation.run_log import ChildOutput, RunLog
+
+if TYPE_CHECKING:
+    import aiohttp
 
 HEALTH_TIMEOUT = 90.0
 HEALTH_INTERVAL = 0.05
@@ -80,7 +84,13 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 async def sync_environment(project: Path, environment: Mapping[str, str], log: RunLog) -> None:
-    """`uv sync` the rollout's environment. Raises OsmosisError that quotes its last lines."""
+    """`uv sync` the rollout's environment, unless nothing changed since the last time.
+
+    Raises OsmosisError that quotes the last lines of uv.
+    """
+    if is_synced(project, environment, find_uv()):
+        log.write("INFO", "deps", "nothing changed since the last uv sync")
+        return
     code, output = await _run(["sync", "--project", str(project)], project, environment, log.child("deps"))
     if code != 0:
         raise OsmosisError(
@@ -88,6 +98,7 @@ async def sync_environment(project: Path, environment: Mapping[str, str], log: R
             problems=_quoted(output),
             hint="Mend the rollout's pyproject.toml, or run the same command there by hand: uv sync",
         )
+    leave_stamp(project, environment, find_uv())
 
 
 _IMPORT = (
@@ -128,15 +139,22 @@ async def _run(
 
 
 async def _start(
-    arguments: list[str], project: Path, environment: Mapping[str, str], inherited: tuple[int, ...] = ()
+    arguments: list[str],
+    project: Path,
+    environment: Mapping[str, str],
+    inherited: tuple[int, ...] = (),
+    program: str | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start `uv` in a session of its own, with its output in one pipe. Raises OsmosisError when the system refuses."""
+    """Start `uv` (or `program`) in a session of its own, with its output in one pipe.
+
+    Raises OsmosisError when the system refuses.
+    """
     try:
         return await asyncio.create_subprocess_exec(
-            find_uv(),
+            program or find_uv(),
             *arguments,
             cwd=project,
-            env=child_environment(environment),
+            env=child_environment(environment) if program is None else environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -146,7 +164,7 @@ async def _start(
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise OsmosisError(
-            f"uv {arguments[0]} could not be started in {project}.",
+            f"{Path(program or 'uv').name} {arguments[0]} could not be started in {project}.",
             problems=[Problem("", reason)],
             hint="Free memory, processes or file descriptors, and look at the size of what [env] and the environment hold.",
         ) from None
@@ -166,6 +184,78 @@ async def _tee(process: asyncio.subprocess.Process, output: ChildOutput) -> Chil
 
 def _quoted(output: ChildOutput) -> list[Problem]:
     return [Problem("", line) for line in output.last_lines]
+
+
+class Standby:
+    """A process that will be a rollout server: its frameworks are imported, and nothing of the rollout has run.
+
+    It goes on when it gets `leave`, and ends when it is abandoned, or this process dies.
+    """
+
+    def __init__(self, launch: Launch, process: asyncio.subprocess.Process, port: int, lifeline: int, permission: int) -> None:
+        self.launch = launch
+        self.process = process
+        self.port = port
+        self.lifeline = lifeline
+        self._permission = permission
+
+    @classmethod
+    async def start(cls, launch: Launch) -> Standby:
+        """Start it, in the environment as it is. Raises OsmosisError when the system refuses."""
+        port = launch.port or _free_port()
+        lifeline, ours = os.pipe()
+        leave, permission = os.pipe()
+        environment = launch.environment | {
+            PORT_ENV: str(port),
+            ARTIFACT_ROOT_ENV: str(launch.trials),
+            INSTANCE_ID_ENV: launch.instance_id,
+            LIFELINE_ENV: str(lifeline),
+            server_bootstrap.LEAVE_ENV: str(leave),
+            "PYTHONUNBUFFERED": "1",
+        }
+        words = [str(Path(server_bootstrap.__file__)), str(launch.project / launch.entrypoint)]
+        python = interpreter(launch.project, launch.environment)
+        try:
+            if python is None:
+                uv = ["run", "--no-sync", "--project", str(launch.project), *words]
+                process = await _start(uv, launch.project, environment, (lifeline, leave))
+            else:
+                # What `uv run` does, without the time that it takes.
+                active = activated(environment, python)
+                process = await _start(words, launch.project, active, (lifeline, leave), str(python))
+        except BaseException:
+            os.close(ours)
+            os.close(permission)
+            raise
+        finally:
+            os.close(lifeline)
+            os.close(leave)
+        return cls(launch, process, port, ours, permission)
+
+    def leave(self) -> bool:
+        """Let it go on. False when it has ended, and nothing is left of it; it can be told once."""
+        if self._permission < 0:
+            return False
+        try:
+            os.write(self._permission, b"g")
+        except OSError:
+            self._close(lifeline=True)
+            return False
+        self._close(lifeline=False)
+        return True
+
+    async def abandon(self) -> None:
+        """End it, unless it went on: then it is somebody else's."""
+        if self._permission >= 0:
+            self._close(lifeline=True)
+            signal_group(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+
+    def _close(self, *, lifeline: bool) -> None:
+        os.close(self._permission)
+        self._permission = -1
+        if lifeline:
+            os.close(self.lifeline)
 
 
 class RolloutProcess:
@@ -194,15 +284,19 @@ class RolloutProcess:
         return f"http://127.0.0.1:{self.port}"
 
     @classmethod
-    async def start(cls, launch: Launch, log: RunLog, files: FileLayer) -> RolloutProcess:
+    async def start(cls, launch: Launch, log: RunLog, files: FileLayer, standby: Standby | None = None) -> RolloutProcess:
         """Start the server and wait until it is healthy. A port that somebody else took first is tried once more.
 
-        Raises OsmosisError that quotes the server's last lines; nothing is left running.
+        A `standby` of the same launch goes on instead of a new process, if it is still there. Raises OsmosisError that quotes
+        the server's last lines; nothing is left running.
         """
         if launch.port is not None:
             _require_free(launch.port)
         for attempt in range(_PORT_TRIES):
-            server = await cls._spawn(launch, launch.port or _free_port(), log, files)
+            if attempt or standby is None or not standby.leave():
+                standby = await Standby.start(launch)
+                standby.leave()
+            server = await cls._adopt(standby, log, files)
             try:
                 await server._become_healthy()
             except _PortTaken as taken:
@@ -217,25 +311,9 @@ class RolloutProcess:
         raise AssertionError("unreachable")
 
     @classmethod
-    async def _spawn(cls, launch: Launch, port: int, log: RunLog, files: FileLayer) -> RolloutProcess:
-        lifeline, ours = os.pipe()
-        environment = launch.environment | {
-            PORT_ENV: str(port),
-            ARTIFACT_ROOT_ENV: str(launch.trials),
-            INSTANCE_ID_ENV: launch.instance_id,
-            LIFELINE_ENV: str(lifeline),
-            "PYTHONUNBUFFERED": "1",
-        }
-        bootstrap, entrypoint = str(Path(server_bootstrap.__file__)), str(launch.project / launch.entrypoint)
-        arguments = ["run", "--no-sync", "--project", str(launch.project), bootstrap, entrypoint]
-        try:
-            process = await _start(arguments, launch.project, environment, (lifeline,))
-        except BaseException:
-            os.close(ours)
-            raise
-        finally:
-            os.close(lifeline)
-        server = cls(launch, process, port, ours, log, files)
+    async def _adopt(cls, standby: Standby, log: RunLog, files: FileLayer) -> RolloutProcess:
+        launch, process, port = standby.launch, standby.process, standby.port
+        server = cls(launch, process, port, standby.lifeline, log, files)
         record = ProcessRecord(
             process.pid, process.pid, start_token(process.pid) or "", launch.instance_id, port, launch.created_at
         )
@@ -253,6 +331,8 @@ class RolloutProcess:
         return code
 
     async def _become_healthy(self) -> None:
+        import aiohttp  # noqa: PLC0415 - takes as long to import as the server takes to start, so that goes first
+
         deadline = time.monotonic() + self._launch.health_timeout
         timeout = aiohttp.ClientTimeout(total=HEALTH_REQUEST_TIMEOUT)
         async with aiohttp.ClientSession(timeout=timeout) as session:
@@ -272,6 +352,8 @@ class RolloutProcess:
                 await asyncio.wait({self._exit}, timeout=HEALTH_INTERVAL)
 
     async def _healthy(self, session: aiohttp.ClientSession) -> bool:
+        import aiohttp  # noqa: PLC0415
+
         try:
             async with session.get(f"{self.url}/health") as response:
                 if response.status in _UNAUTHORISED:

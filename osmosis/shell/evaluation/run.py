@@ -22,7 +22,6 @@ from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
 from osmosis.pure.scoreboard import finished_item
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer
-from osmosis.shell.evaluation.invocation import Invocation
 from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal
 from osmosis.shell.evaluation.orphans import stop_orphans
 from osmosis.shell.evaluation.preparation import Preparation, prepare
@@ -66,6 +65,9 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
         if preparation.cassette is None and not view.confirm(_question(plan), default=False):
             return declined_report(plan, str(preparation.workspace))
         manifest = found.manifest if found else None
+        # Brings HTTP, which a look at a finished run does without.
+        from osmosis.shell.evaluation.invocation import Invocation  # noqa: PLC0415
+
         try:
             return Invocation(preparation, view, files, manifest, reading, work).perform()
         except KeyboardInterrupt:

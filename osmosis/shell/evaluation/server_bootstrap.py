@@ -1,16 +1,19 @@
 """Runs a rollout's entrypoint inside the rollout's own environment (E20, E24; contract: rollout_protocol section 16).
 
 `uv run` starts this file by its path, so it imports nothing of this project: the rollout may have another Python, and this SDK,
-the public one, or none. It does three things before it hands over to the entrypoint, which then runs as if started by itself:
+the public one, or none. It does four things before it hands over to the entrypoint, which then runs as if started by itself:
 
 - `/health` answers carry the instance id that the runner chose and the version of the SDK, whatever serves them.
 - The directory of this file leaves `sys.path`, so that its modules never shadow the rollout's.
+- Where the runner says so, it imports the frameworks and then waits for leave to go on. The runner gets ready meanwhile, and
+  nothing of the rollout has run if it finds that it must not (decision 0060).
 - When the runner dies, so does the server. The runner holds the write end of a pipe; `uv run` passes the read end on, which no
   signal on the death of a parent could do, since the parent is uv.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import runpy
 import signal
@@ -23,6 +26,7 @@ from typing import Any
 
 INSTANCE_ID_ENV = "_OSMOSIS_ROLLOUT_INSTANCE_ID"
 LIFELINE_ENV = "_OSMOSIS_ROLLOUT_LIFELINE_FD"
+LEAVE_ENV = "_OSMOSIS_ROLLOUT_LEAVE_FD"
 INSTANCE_ID_HEADER = b"x-osmosis-rollout-instance-id"
 SDK_VERSION_HEADER = b"x-osmosis-rollout-sdk-version"
 
@@ -41,6 +45,7 @@ def main() -> None:
     _end_with_the_runner()
     _leave_the_path(entrypoint)
     _sign_health(instance_id)
+    _await_leave()
     sys.argv = [entrypoint]
     runpy.run_path(entrypoint, run_name="__main__")
 
@@ -70,6 +75,31 @@ def _sign_health(instance_id: str) -> None:
         await serve(app, scope, receive, _adding(headers, send))
 
     application.__call__ = signed
+
+
+def _await_leave() -> None:
+    """Get ready, and go on when the runner has written a byte; without one before it closes its end, there is nothing to do."""
+    descriptor = os.environ.pop(LEAVE_ENV, "")
+    if not descriptor.isdecimal():
+        return
+    leave = int(descriptor)
+    try:
+        os.set_inheritable(leave, False)
+        _import_frameworks()
+        if not os.read(leave, 1):
+            sys.exit(0)
+        os.close(leave)
+    except OSError:
+        sys.exit(1)
+
+
+def _import_frameworks() -> None:
+    """What practically every entrypoint imports. One that cannot be imported is the entrypoint's to complain about."""
+    for name in ("asyncio", "uvicorn", "uvloop", "httptools", "osmosis_ai.rollout.server"):
+        try:
+            importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - whatever an import does wrong, it does again where it is asked for
+            continue
 
 
 def _adding(headers: list[tuple[bytes, bytes]], send: AsgiSend) -> AsgiSend:
