@@ -58,8 +58,11 @@ class FileLayer:
         """Close a descriptor that `open_append` or `create` gave."""
         os.close(descriptor)
 
-    def replace(self, path: Path, data: bytes, *, step: str) -> None:
-        """Put `data` at `path` atomically and durably: readers see the old file or the new one, also after a power cut."""
+    def replace(self, path: Path, data: bytes, *, step: str, durable: bool = True) -> None:
+        """Put `data` at `path` atomically: readers see the old file or the new one.
+
+        Also after a power cut, if it is `durable`. Otherwise whoever needs that syncs the file and its directory later.
+        """
         self.make_directory(path.parent, step=f"{step}.directory")
         # A run has one writer, so a fixed name is nobody else's; what a crash leaves there, the next replacement takes along.
         unfinished = path.with_name(f".{path.name[:_STEM]}.tmp")
@@ -67,10 +70,11 @@ class FileLayer:
         try:
             try:
                 self.write(descriptor, data, step=f"{step}.write")
-                self.sync(descriptor, step=f"{step}.sync")
+                if durable:
+                    self.sync(descriptor, step=f"{step}.sync")
             finally:
                 self.close(descriptor)
-            self.rename(unfinished, path, step=f"{step}.rename")
+            self.rename(unfinished, path, step=f"{step}.rename", durable=durable)
         except BaseException:
             self.remove(unfinished, step=f"{step}.remove")
             raise
@@ -91,23 +95,32 @@ class FileLayer:
         """Remove a directory with everything in it. Not synced."""
         shutil.rmtree(path)
 
-    def rename(self, source: Path, target: Path, *, step: str) -> None:
-        """Rename, durably, replacing `target` if it is a file."""
-        source.replace(target)
-        self.sync_directory(target.parent, step=step)
+    def rename(self, source: Path, target: Path, *, step: str, durable: bool = True) -> None:
+        """Rename, replacing `target` if it is a file."""
+        os.replace(source, target)
+        if durable:
+            self.sync_directory(target.parent, step=step)
 
-    def sync_tree(self, path: Path, *, step: str) -> None:
+    def sync_tree(self, path: Path | str, *, step: str) -> None:
         """Make durable what somebody else wrote below the directory `path`, names and regular files; links are not followed.
 
         Files that go away meanwhile, or that we may not read, are left out.
         """
-        for directory, _, names in os.walk(path, topdown=False):
-            for name in names:
-                self.sync_file(Path(directory, name), step=step)
+        # Most trees are a handful of entries, and there is one for each result: plain strings, and one look at each entry.
+        files: list[str] = []
+        directories: list[Path | str] = [path]
+        for directory in directories:
+            with suppress(OSError), os.scandir(directory) as entries:
+                found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                directories.extend(inner for inner, is_directory in found if is_directory)
+                files.extend(inner for inner, is_directory in found if not is_directory)
+        for file in files:
+            self.sync_file(file, step=step)
+        for directory in reversed(directories):
             with suppress(FileNotFoundError):
-                self.sync_directory(Path(directory), step=step)
+                self.sync_directory(directory, step=step)
 
-    def sync_file(self, path: Path, *, step: str) -> None:
+    def sync_file(self, path: Path | str, *, step: str) -> None:
         """Make a regular file that somebody else wrote durable; anything else is left alone."""
         try:
             # A pipe that somebody left there must not make us wait for a writer.
@@ -122,7 +135,7 @@ class FileLayer:
         finally:
             os.close(descriptor)
 
-    def sync_directory(self, path: Path, *, step: str) -> None:
+    def sync_directory(self, path: Path | str, *, step: str) -> None:
         """Make the names in `path` durable. File systems that cannot sync a directory do not need it."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

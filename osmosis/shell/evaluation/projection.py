@@ -125,7 +125,7 @@ class Projector:
         if data is None or facts is None or facts.rollout_id != trial.name:
             self._files.remove(target, step="trajectories.remove")
             return None
-        self._write(target, data)
+        self._write(target, data, durable=False)
         return facts.usage
 
     def _project_artifacts(self, source: Path, target: Path) -> None:
@@ -134,7 +134,7 @@ class Projector:
             self._remove_stale(target, wanted)
         for path in wanted:
             try:
-                self._write(target / path, read_file(source, path, _MAX_FILE_BYTES))
+                self._write(target / path, read_file(source, path, _MAX_FILE_BYTES), durable=False)
             except Unreadable as reason:
                 self._leave_out(source, path, str(reason))
 
@@ -153,10 +153,14 @@ class Projector:
     def _leave_out(self, source: Path, path: str, problem: str) -> None:
         self._warn(f"artifact {path!a} of rollout {source.parent.name} is left out: {problem}")
 
-    def _write(self, path: Path, data: bytes) -> None:
-        """Write a projection unless it already has these bytes: rebuilding what is right changes nothing."""
+    def _write(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        """Write a projection unless it already has these bytes: rebuilding what is right changes nothing.
+
+        What is not durable yet is settled before `metrics.json` vouches for it; until then nothing rests on it.
+        """
         if _read_regular(path) != data:
-            self._files.replace(path, data, step=path.name if path.parent == self._directory.path else path.parent.name)
+            step = path.name if path.parent == self._directory.path else path.parent.name
+            self._files.replace(path, data, step=step, durable=durable)
 
 
 def _encode_progress(manifest: Manifest) -> bytes:

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ from osmosis.pure.supervision_events import (
 from osmosis.pure.supervision_notices import notice
 from osmosis.pure.supervisor import Phase, State, advance, progress
 from osmosis.pure.tally import Tally
-from osmosis.shell.bridge import Bridge
+from osmosis.shell.bridge.server import Bridge
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.journal_file import JournalWriter
 from osmosis.shell.evaluation.projection import Projector
@@ -92,6 +93,7 @@ class Session:
         self._stopping: asyncio.Task[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._projecting = ThreadPoolExecutor(1, thread_name_prefix="projection")
+        self._projections: list[Callable[[], object]] = []
         self._metrics_due = 0.0
         self._watch(server)
 
@@ -171,6 +173,7 @@ class Session:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         assert self._journal is not None
         await self._journal.close()
+        self._start_projecting()
         self._projecting.shutdown()
 
     def _show_progress(self) -> None:
@@ -301,13 +304,22 @@ class Session:
 
     def _project(self, work: Callable[[Any], object], argument: Any) -> None:
         """Write projections one after the other, off the event loop. They can be rebuilt, but a disk that refuses must show."""
-        loop = asyncio.get_running_loop()
+        self._projections.append(partial(work, argument))
+        if len(self._projections) == 1:
+            # Results become durable in groups; what they bring about goes to the thread as one piece of work.
+            asyncio.get_running_loop().call_soon(self._start_projecting)
 
-        def report(done: Future[object]) -> None:
+    def _start_projecting(self) -> None:
+        loop = asyncio.get_running_loop()
+        group, self._projections = self._projections, []
+        if not group:
+            return
+
+        def report(done: Future[None]) -> None:
             if (error := done.exception()) is not None:
                 loop.call_soon_threadsafe(self._fault, f"the run directory cannot be written: {_why(error)}")
 
-        self._projecting.submit(work, argument).add_done_callback(report)
+        self._projecting.submit(_perform_all, group).add_done_callback(report)
 
     def _log(self, level: str, step: str, message: str, details: dict[str, Any] | None = None) -> None:
         try:
@@ -335,6 +347,18 @@ _PERFORM: dict[type[Effect], Callable[[Session, Any], None]] = {
     RestartServer: Session._restart_server,
     Leave: Session._leave,
 }
+
+
+def _perform_all(group: list[Callable[[], object]]) -> None:
+    """Each of them, also after one that failed. Raises the first error."""
+    failed: Exception | None = None
+    for work in group:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - raised below
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _why(error: BaseException) -> str:

@@ -277,17 +277,17 @@ class _Digests(FileLayer):
         self.rebuilt: dict[str, Rebuilt] = {}
         self._root = root
 
-    def replace(self, path: Path, data: bytes, *, step: str) -> None:
+    def replace(self, path: Path, data: bytes, *, step: str, durable: bool = True) -> None:
         relative = path.relative_to(self._root).as_posix()
         self.rebuilt[relative] = Rebuilt(fingerprint(data), data if relative in PROJECTIONS else None)
 
-    def sync_tree(self, path: Path, *, step: str) -> None:
+    def sync_tree(self, path: Path | str, *, step: str) -> None:
         pass
 
-    def sync_file(self, path: Path, *, step: str) -> None:
+    def sync_file(self, path: Path | str, *, step: str) -> None:
         pass
 
-    def sync_directory(self, path: Path, *, step: str) -> None:
+    def sync_directory(self, path: Path | str, *, step: str) -> None:
         pass
 
 
