@@ -60,7 +60,7 @@ def read_dataset(path: Path, *, rows: RowSelection | None, limit: int | None) ->
     hasher = ContentHasher()
     with _opened(path, label) as file:
         before = os.fstat(file.fileno())
-        chunks = _hashed_chunks(file, hasher)
+        chunks = hashed_chunks(file, hasher)
         try:
             if suffix in _TEXT_READERS:
                 selected = select_rows(_TEXT_READERS[suffix](chunks, label), rows=rows, limit=limit, label=label)
@@ -100,7 +100,8 @@ def _opened(path: Path, label: str) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def _hashed_chunks(file: IO[bytes], hasher: ContentHasher) -> Iterator[bytes]:
+def hashed_chunks(file: IO[bytes], hasher: ContentHasher) -> Iterator[bytes]:
+    """The file in chunks, each of them taken in by `hasher` before it is yielded."""
     while chunk := file.read(_CHUNK_BYTES):
         hasher.update(chunk)
         yield chunk
