@@ -1,0 +1,118 @@
+"""The documents hold: the tutorial is typed as it stands, commands parse, every file's keys are named (issue 9)."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from osmosis.pure.audit import OWN_FILES
+from osmosis.pure.dataset_rows import DatasetRow
+from osmosis.pure.index import IndexRow
+from osmosis.pure.journal import Attempt, InvocationEnded, InvocationStarted, Result
+from osmosis.pure.metrics_file import EvalRunInfo, Summary
+from osmosis.pure.plan import Manifest, Provenance, RunInputs
+from osmosis.pure.projections import ProgressFile
+from osmosis.pure.protocol import Sample
+from osmosis.shell.cli.app import build_app
+from osmosis.shell.cli.modes import Mode
+from tests.integration.stored_runs import write_workspace
+from tests.integration.workspaces import CHECKOUT
+from tests.strategies.comparisons import stored_run
+
+DOCS = CHECKOUT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), CHECKOUT / "README.md", CHECKOUT / "examples" / "workspace" / "README.md"])
+
+_PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^(?: {4})?(osmosis (?:eval|rollout|cassette|doctor|completion)\b[^\n|&`#>]*)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_commands_are_those_of_the_program(page: Path) -> None:
+    """Each command that a page shows on a line of its own is accepted by the real parser."""
+    app = build_app(Mode.PLAIN)
+    text = page.read_text().replace("\\\n", " ")
+    for line in _COMMAND.findall(text):
+        words = [word for word in line.split()[1:] if word not in ("--json", "--plain")]
+        if "..." in line or any(word.startswith(("[", "<")) for word in words):
+            continue
+        app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+STRUCTS: dict[str, list[type[msgspec.Struct]]] = {
+    "manifest.json": [Manifest, RunInputs, Provenance],
+    "events.jsonl": [InvocationStarted, Attempt, Result, InvocationEnded],
+    "index.jsonl": [IndexRow],
+    "dataset_rows.jsonl": [DatasetRow],
+    "progress.json": [ProgressFile],
+    "metrics.json": [EvalRunInfo, Summary],
+    "rollout_trials/": [Sample],
+}
+
+
+@pytest.mark.parametrize("file", sorted(STRUCTS))
+def test_every_key_of_a_file_is_named(file: str) -> None:
+    """The section of a file names every key that the code writes into it."""
+    page = (DOCS / "file-formats.md").read_text()
+    section = re.search(rf"^## {re.escape(file)}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    named = set(re.findall(r"`([a-z_]+)`", section[1]))
+    written = {field for struct in STRUCTS[file] for field in struct.__struct_fields__}
+    assert written - named == set()
+
+
+def test_every_file_of_a_run_is_named() -> None:
+    """No file that a run has is missing from the page."""
+    page = (DOCS / "file-formats.md").read_text()
+    assert [name for name in (*OWN_FILES, "trajectories/", "artifacts/", "report.html") if f"`{name}" not in page] == []
+
+
+def test_the_notebook_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of the page on notebooks run in order, in a workspace with a run called `first`."""
+    from tests.browser.test_report import trajectory
+
+    run = stored_run("first", [[1.0, 0.0], [0.0, 1.0]])
+    workspace = write_workspace(tmp_path / "workspace", [run])
+    copies = workspace / ".osmosis" / "evals" / "first" / "trajectories"
+    copies.mkdir()
+    (copies / "row_0_run_0.json").write_bytes(trajectory(run.index[0].rollout_id, "words"))
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(_PYTHON.findall((DOCS / "notebooks.md").read_text())))
+    monkeypatch.chdir(workspace)
+    names = runpy.run_path(str(program))
+    assert names["forest"].to_dict()["layer"]
+    assert names["samples"].collect().height == 4
+
+
+@pytest.mark.slow
+def test_the_tutorial_can_be_typed(tmp_path: Path) -> None:
+    """The commands of the tutorial succeed one after the other, with the stand-in model of the page answering."""
+    page = (DOCS / "tutorial.md").read_text()
+    (stand_in,) = _PYTHON.findall(page)
+    (tmp_path / "stand_in.py").write_text(stand_in)
+    tools = Path(sys.executable).parent
+    places = ("UV_", "PIP_", "SSL_", "XDG_")
+    kept = {name: value for name, value in os.environ.items() if name in ("HOME", "LANG", "TMPDIR") or name.startswith(places)}
+    environment = kept | {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT)}
+    with subprocess.Popen(
+        [sys.executable, "stand_in.py"], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as model:
+        assert model.stdout is not None
+        exports = model.stdout.readline() + model.stdout.readline()
+        script = "set -e\n" + exports + "\n".join(_SHELL.findall(page))
+        typed = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        model.communicate("\n")
+    assert typed.returncode == 0, typed.stdout + typed.stderr
+    assert "nothing to do" in typed.stdout.lower() or "already" in typed.stdout.lower(), typed.stdout
+    runs = tmp_path / "sums-workspace" / ".osmosis" / "evals"
+    assert {path.name for path in runs.iterdir()} >= {"first", "lenient", "recorded", "replayed"}
+    assert (runs / "first" / "report.html").is_file()
