@@ -106,7 +106,7 @@ class HarborBackend(ExecutionBackend):
         self._trial_loop = TrialLoop()
         self._pythons: dict[Path, Any] = {}
         self._guardian = Guardian(self._engine)
-        self._gateway: str | None = None
+        self._gateway = gateway_of(self._engine) if self._engine is not None and sys.platform == "linux" else None
         self._orchestrator = orchestrator
         for event, hook in (
             (TrialEvent.START, self._trial_started),
@@ -139,8 +139,6 @@ class HarborBackend(ExecutionBackend):
         }
 
     def _chat_endpoint(self) -> dict[str, Any]:
-        if self._gateway is None and self._engine is not None and sys.platform == "linux":
-            self._gateway = gateway_of(self._engine)
         found = chat_endpoint(self._environment.label, sys.platform, agent=self._agent.name, gateway=self._gateway)
         report: dict[str, Any] = msgspec.to_builtins(found)
         if found.gateway is None:
