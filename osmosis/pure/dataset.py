@@ -33,10 +33,11 @@ Values = Mapping[str, Any]
 """The values of one record by column name."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One row of a dataset. None means absent; no text is ever "", and `metadata` is never an empty object.
 
-    Text may hold lone surrogates, which JSON can spell and UTF-8 cannot; whoever writes it replaces them.
+    Text may hold lone surrogates, which JSON can spell and UTF-8 cannot; whoever writes it replaces them. `gc=False`: a row
+    holds a tree, never a circle, and there may be millions.
     """
 
     source_row_index: int

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +25,7 @@ from osmosis.pure.selection import RowSelection
 from osmosis.shell.evaluation.parquet_reader import read_parquet
 
 _CHUNK_BYTES = 1024 * 1024
+_CHUNKS_AHEAD = 4
 _TEXT_READERS = {".jsonl": read_jsonl, ".csv": read_csv}
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
 
@@ -101,10 +104,16 @@ def _opened(path: Path, label: str) -> Iterator[IO[bytes]]:
 
 
 def hashed_chunks(file: IO[bytes], hasher: ContentHasher) -> Iterator[bytes]:
-    """The file in chunks, each of them taken in by `hasher` before it is yielded."""
-    while chunk := file.read(_CHUNK_BYTES):
-        hasher.update(chunk)
-        yield chunk
+    """The file in chunks. `hasher` takes them in beside whatever the caller does with them, and has them all at the end."""
+    hashing: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(1, thread_name_prefix="digest") as thread:
+        while chunk := file.read(_CHUNK_BYTES):
+            hashing.append(thread.submit(hasher.update, chunk))
+            if len(hashing) > _CHUNKS_AHEAD:
+                hashing.popleft().result()
+            yield chunk
+        for taken in hashing:
+            taken.result()
 
 
 def _refuse_change(before: os.stat_result, after: os.stat_result, path: Path, label: str) -> None:
