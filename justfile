@@ -88,6 +88,10 @@ lock-check:
 record-demo *flags:
     python scripts/record_demo.py "$@"
 
+# Measure beside other packages: `just bench runs data`. Flags go to the benchmarks (`--rounds`, `--large`, `--output`).
+bench *arguments:
+    python -m benchmarks "$@"
+
 # Remove caches and build products; `.venv` and run directories stay.
 clean:
     rm -rf build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The paths that data takes through one process: dataset, digest, journal, index, redaction; each beside its bar or a plain loop.
+"""What data takes through one process: dataset, digest, journal, index, redaction; each beside its bar or a plain loop.
 
 Each measurement has a process of its own, so that its memory is its own too; it prints one JSON object of figures.
 """
