@@ -153,7 +153,8 @@ def told(ended: Ended, workspace: Workspace, name: str) -> str:
 
 
 async def test_our_run_on_a_public_rollout(tmp_path):
-    """Every row ends as it should on the public server, the cancelled one is pending, and the other version is told."""
+    """Every row ends as it should on the public server, the cancelled one is pending, the other version is told, and the
+    samples that the public server does not keep are kept."""
     async with stub_model() as model:
         workspace = mixed_workspace(tmp_path, model.url, PUBLIC, (3, 12))
         ended = await workspace.run("--name", "mixed", "--json")
@@ -162,6 +163,9 @@ async def test_our_run_on_a_public_rollout(tmp_path):
     assert "ROLLOUT_SDK_VERSION_MISMATCH" in ended.err
     summary = _summary(ended)
     assert summary == {"succeeded": 6, "failed": 20, "skipped": 2}
+    told_of = [path.parent for path in (workspace.run_directory("mixed") / "rollout_trials").glob("*/trajectory.json")]
+    assert told_of
+    assert [trial for trial in told_of if not (trial / "sample.json").is_file()] == []
 
 
 @pytest.mark.parametrize("version", [(3, 12), (3, 13)], ids=["py312", "py313"])

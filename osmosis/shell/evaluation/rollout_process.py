@@ -279,6 +279,11 @@ class RolloutProcess:
         self._stopping = False
 
     @property
+    def trials(self) -> Path:
+        """Where its rollouts keep their files."""
+        return self._launch.trials
+
+    @property
     def url(self) -> str:
         """Where the server answers, without a trailing slash."""
         return f"http://127.0.0.1:{self.port}"

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from osmosis import __version__
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import Result
 from osmosis.pure.outcome import classify
@@ -53,6 +54,7 @@ from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable, shortened
 from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.sample_keeping import keep_sample
 from osmosis.shell.evaluation.view import RunView
 
 _WAITING_INTERVAL = 0.5
@@ -243,6 +245,8 @@ class Session:
         try:
             async with asyncio.timeout(self._tools.deadline):
                 response = await self._client.run(self._tools.rollout_request(effect))
+            if self._server.sdk_version != __version__:
+                await asyncio.to_thread(keep_sample, self._server.trials / name, response.sample)
             cost, calls = self._tools.bridge.cost(name), self._tools.bridge.take_usage(name)
             # What a rollout says about its failure goes to the journal, the index and the screen: without secrets (E8, E9).
             message = response.err_message and self._redacted(response.err_message)
