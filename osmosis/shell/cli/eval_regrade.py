@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from osmosis.pure.presentation import percent, relative_path, thousands
 from osmosis.pure.report import NextStep
+from osmosis.shell.cli.app import INJECTED
+from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult, Table
 from osmosis.shell.cli.run_options import OutputOption, RunArgument
 from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
@@ -31,16 +33,17 @@ def eval_regrade(
     config: ConfigOption = None,
     secrets_file: SecretsOption = None,
     output: OutputOption = None,
+    terminal: Annotated[Output, INJECTED],
 ) -> OperationResult:
     """Grade stored samples anew. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
     with needs_eval_extra("eval regrade"):
         from osmosis.shell.evaluation.regrade import RegradeRequest, regrade  # noqa: PLC0415 - brings polars and HTTP
     request = RegradeRequest(directory, run, dataset_file, name, config, secrets_file, output)
-    return regrade_result(regrade(request, lambda _: None), str(directory))
+    return regrade_result(regrade(request, terminal.milestone), str(directory), output)
 
 
-def regrade_result(regraded: Regraded, directory: str) -> OperationResult:
+def regrade_result(regraded: Regraded, directory: str, output: Path | None = None) -> OperationResult:
     """What was graded, and how the verdicts changed."""
     rates = [percent(passed, regraded.items) for passed in (regraded.passed_before, regraded.passed)]
     facts = (
@@ -55,11 +58,13 @@ def regrade_result(regraded: Regraded, directory: str) -> OperationResult:
         ("Passed", f"{rates[0]} before, {rates[1]} now"),
         ("Output", relative_path(regraded.path, directory)),
     )
+    place = () if output is None else ("--output", str(output))
+    compare = ("osmosis", "eval", "compare", regraded.parent, regraded.run_name, *place)
     return OperationResult(
         operation="eval.regrade",
         status="success",
         resource=regraded,
         message=f"Graded {thousands(regraded.graded)} stored samples of {regraded.parent} as {regraded.run_name}.",
         blocks=(Table("Regrade", tuple((label, value) for label, value in facts if value)),),
-        next_steps=(NextStep("compare", "Compare", ("osmosis", "eval", "compare", regraded.parent, regraded.run_name)),),
+        next_steps=(NextStep("compare", "Compare", compare),),
     )
