@@ -209,8 +209,9 @@ class LocalServer:
 
     world: ClassVar[World]
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, trials: Path) -> None:
         self.url = url
+        self.trials = trials
         self.port = int(url.rpartition(":")[2])
         self.health = Health(capacity=CAPACITY)
         self.sdk_version = None
@@ -224,7 +225,7 @@ class LocalServer:
         log.write("INFO", "rollout-server", "opened")
         files.on_gone = lambda: _cancel(loop, task)
         cls.world.open(launch.trials)
-        return cls(cls.world.server_url)
+        return cls(cls.world.server_url, launch.trials)
 
     def on_exit(self, callback: Callable[[str], None]) -> None:
         """It never exits by itself."""

@@ -80,6 +80,7 @@ class Invocation:
         self._token = secrets.token_hex(16)
         self._session: Session | None = None
         self._journal: JournalWriter | None = None
+        self._projector: Projector | None = None
 
     def perform(self) -> RunReport:
         """Run to the end. The process's environment is as before when this returns or raises."""
@@ -201,6 +202,7 @@ class Invocation:
         async with AsyncExitStack() as stack:
             log = stack.enter_context(RunLog(self._directory.log, redactor, echo=self._view.log_line, files=self._files))
             projector = Projector(self._files, self._directory, lambda text: _log_warning(log, text))
+            self._projector = projector
             stack.callback(projector.close)
             asyncio.get_running_loop().set_exception_handler(lambda _, context: _log_trouble(log, context))
             state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
@@ -383,7 +385,7 @@ class Invocation:
         history = read_journal(self._directory.journal, self._preparation.total_items, size=self._journal.size).history
         reason = state.reason
         try:
-            summary = Projector(self._files, self._directory, lambda _: None).finalize(manifest, history)
+            summary = Projector(self._files, self._directory, lambda _: None, self._projector).finalize(manifest, history)
         except OSError as error:
             reason = reason or f"the run directory cannot be written: {error.strerror}"
             tally = begin(self._assignment(), history, self._preparation.inputs.pass_threshold).tally

@@ -34,13 +34,18 @@ _NOWHERE = Path(os.devnull)
 
 
 class Projector:
-    """Projects one run. Called from one thread at a time. `warn` hears of artifacts that are left out, never of errors."""
+    """Projects one run. Called from one thread at a time. `warn` hears of artifacts that are left out, never of errors.
 
-    def __init__(self, files: FileLayer, directory: RunDirectory, warn: Callable[[str], None]) -> None:
+    What an `earlier` projector of this process has projected is not looked at again.
+    """
+
+    def __init__(
+        self, files: FileLayer, directory: RunDirectory, warn: Callable[[str], None], earlier: Projector | None = None
+    ) -> None:
         self._files = files
         self._directory = directory
         self._warn = warn
-        self._rows: dict[WorkItem, IndexRow] = {}
+        self._rows: dict[WorkItem, IndexRow] = {} if earlier is None else earlier._rows
         self._index: int | None = None
 
     def publish(self, result: Result) -> IndexRow:
