@@ -22,16 +22,25 @@ demo *flags:
 
 # The tests to run before every commit. Arguments go to pytest.
 test *arguments:
-    {{ pytest }} -m "not slow and not interop" "$@"
+    {{ pytest }} -m "not slow and not interop and not browser" "$@"
 
-# Every test, the slow ones and those against the public package too. Arguments go to pytest.
-test-all *arguments:
-    {{ pytest }} "$@"
+# What `test` leaves out: the slow tests, those against other packages, and those in a browser. Arguments go to pytest.
+test-rest *arguments:
+    python scripts/browser_env.py
+    {{ pytest }} -m "slow or interop or browser" "$@"
+
+# Real Harbor trials in real sandboxes; needs root on Debian, and installs what it needs.
+test-sandboxes *arguments:
+    python scripts/harbor_env.py
+    .venv-harbor/bin/python -m pytest tests/harbor "$@"
+
+# Every test.
+test-all: test test-rest test-sandboxes
 
 # Which lines and branches the tests reach.
 coverage:
     coverage erase
-    coverage run -m pytest --numprocesses {{ workers }} --dist worksteal -m "not slow and not interop"
+    coverage run -m pytest --numprocesses {{ workers }} --dist worksteal -m "not slow and not interop and not browser"
     coverage combine --quiet
     coverage report
 

@@ -22,11 +22,6 @@ FLAGS = (
 )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Tests of this directory need a browser."""
-    config.addinivalue_line("markers", "browser: opens pages in headless Chromium; `scripts/browser_env.py` installs it")
-
-
 @dataclass
 class Tab:
     """A page of the browser and everything that it complained of or asked for."""

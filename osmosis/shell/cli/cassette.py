@@ -19,7 +19,7 @@ from osmosis.pure.selection import parse_rows
 from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import Block, OperationResult, Section, Table
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 CALL_LIMIT = 20
 """Calls shown to a person; JSON has them all."""
@@ -89,7 +89,7 @@ def cassette_prune(
     path = directory / file.expanduser()
     target = path if output is None else directory / output.expanduser()
     selection = parse_rows(rows) if rows else None
-    with needs_eval_extra("cassette prune"):
+    with needs_extra("cassette prune"):
         from osmosis.shell.bridge.cassette_file import load_cassette, open_locked, write_cassette  # noqa: PLC0415 - aiohttp
 
         whole = load_cassette(path)
@@ -135,7 +135,7 @@ def cassette_diff(
 
 
 def _load(path: Path, command: str) -> Cassette:
-    with needs_eval_extra(command):
+    with needs_extra(command):
         from osmosis.shell.bridge.cassette_file import load_cassette  # noqa: PLC0415 - brings aiohttp
 
         return load_cassette(path)

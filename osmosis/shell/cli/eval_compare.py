@@ -19,7 +19,7 @@ from osmosis.shell.cli.comparison_options import (
 )
 from osmosis.shell.cli.modes import UsageError
 from osmosis.shell.cli.result import OperationResult
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 SliceOption = Annotated[str | None, Parameter(help="Attribute to compare slices by: label, prompt, or a metadata key.")]
 PriceOption = Annotated[
@@ -45,7 +45,7 @@ def eval_compare(
     if not candidates:
         raise UsageError("Missing argument CANDIDATE.", hint="osmosis eval compare BASELINE CANDIDATE [CANDIDATE...]")
     directory = working_directory()
-    with needs_eval_extra("eval compare"):
+    with needs_extra("eval compare"):
         from osmosis.pure.comparison_page import comparison_page  # noqa: PLC0415 - brings polars
         from osmosis.shell.cli.comparison_result import comparison_result  # noqa: PLC0415
         from osmosis.shell.evaluation.run_comparison import ComparisonRequest, compare  # noqa: PLC0415

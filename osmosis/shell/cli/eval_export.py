@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from osmosis.pure.presentation import relative_path, thousands
 from osmosis.shell.cli.comparison_options import OutputOption
 from osmosis.shell.cli.result import Block, Commands, OperationResult, Table
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 if TYPE_CHECKING:
     from osmosis.shell.evaluation.run_export import Exported
@@ -37,7 +37,7 @@ def eval_export(
 ) -> OperationResult:
     """Export a run. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("eval export"):
+    with needs_extra("eval export"):
         from osmosis.shell.evaluation.run_export import ExportFormat, ExportRequest, export  # noqa: PLC0415 - brings polars
     return export_result(
         export(ExportRequest(directory, run, ExportFormat(format), to, output, overwrite), os.environ), str(directory)

@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 
 from osmosis.shell.cli.comparison_options import ClusterOption, ConfidenceOption, DatasetOption, ForceFlag, OutputOption
 from osmosis.shell.cli.result import OperationResult
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 BaselineOption = Annotated[str, Parameter(help="The run not to fall behind: a name, or path of a run directory.")]
 MaxDropOption = Annotated[float, Parameter(validator=validators.Number(gte=0), help="How far it may fall behind [0.02].")]
@@ -30,7 +30,7 @@ def eval_gate(
 ) -> OperationResult:
     """Judge a run against a baseline. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("eval gate"):
+    with needs_extra("eval gate"):
         from osmosis.pure.gate import Measure  # noqa: PLC0415 - brings polars
         from osmosis.shell.cli.comparison_result import gate_result  # noqa: PLC0415
         from osmosis.shell.evaluation.run_comparison import ComparisonRequest, judge_gate  # noqa: PLC0415

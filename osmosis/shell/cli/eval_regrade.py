@@ -13,7 +13,7 @@ from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult, Table
 from osmosis.shell.cli.run_options import OutputOption, RunArgument
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 if TYPE_CHECKING:
     from osmosis.pure.regrading import Regraded
@@ -37,7 +37,7 @@ def eval_regrade(
 ) -> OperationResult:
     """Grade stored samples anew. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("eval regrade"):
+    with needs_extra("eval regrade"):
         from osmosis.shell.evaluation.regrade import RegradeRequest, regrade  # noqa: PLC0415 - brings polars and HTTP
     request = RegradeRequest(directory, run, dataset_file, name, config, secrets_file, output)
     return regrade_result(regrade(request, terminal.milestone), str(directory), output)

@@ -11,7 +11,7 @@ from osmosis.pure.presentation import relative_path, thousands
 from osmosis.shell.cli.comparison_options import ForceFlag
 from osmosis.shell.cli.result import OperationResult, Table
 from osmosis.shell.cli.run_options import OutputOption, RunArgument
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 if TYPE_CHECKING:
     from osmosis.shell.evaluation.run_report import Reported
@@ -33,7 +33,7 @@ def eval_report(
 ) -> OperationResult:
     """Write the report of a run. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("eval report"):
+    with needs_extra("eval report"):
         from osmosis.shell.evaluation.run_report import ReportRequest, report  # noqa: PLC0415 - brings polars
     request = ReportRequest(directory, run, to, baseline, output, force, overwrite)
     return report_result(report(request), str(directory))

@@ -17,7 +17,7 @@ from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.run_result import run_result
 from osmosis.shell.cli.run_view import TerminalRunView
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.view import RunView
 
@@ -157,7 +157,7 @@ def run(invocation: Invocation, terminal: Output) -> OperationResult:
 
 
 def _evaluate(request: RunRequest, view: RunView) -> RunReport:
-    with needs_eval_extra("eval run"):
+    with needs_extra("eval run"):
         from osmosis.shell.evaluation.run import run_evaluation  # noqa: PLC0415 - brings polars and aiohttp, when needed
 
         return run_evaluation(request, view)

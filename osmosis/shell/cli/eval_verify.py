@@ -12,7 +12,7 @@ from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.audit_result import audit_result
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 RepairFlag = Annotated[bool, Parameter(help="Rebuild what follows from the journal; cut off a torn last record.")]
 DatasetOption = Annotated[Path | None, Parameter(help="The run's dataset, to compare dataset_rows.jsonl with.")]
@@ -32,7 +32,7 @@ def eval_verify(
 ) -> OperationResult:
     """Audit a run directory. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("eval verify"):
+    with needs_extra("eval verify"):
         report = _verify(run, directory, output, dataset_file, repair=repair)
     argv = _repair_argv(run, output, dataset_file)
     return audit_result(report, str(directory), argv)

@@ -16,7 +16,7 @@ from osmosis.shell.cli.app import INJECTED
 from osmosis.shell.cli.exit_codes import ExitCode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import Block, OperationResult, Quote, Table
-from osmosis.shell.cli.surroundings import needs_eval_extra, working_directory
+from osmosis.shell.cli.surroundings import needs_extra, working_directory
 
 EntrypointOption = Annotated[str, Parameter(help="File of the rollout that serves it [main.py].")]
 DatasetOption = Annotated[Path | None, Parameter(help="Take the row from this dataset file instead of a small sum.")]
@@ -55,7 +55,7 @@ def rollout_validate(
 ) -> OperationResult:
     """Try a rollout out. The help text stands in `app`, where it needs no import of this module."""
     directory = working_directory()
-    with needs_eval_extra("rollout validate"):
+    with needs_extra("rollout validate"):
         check = _validate(name, directory, entrypoint, dataset_file, timeout, terminal)
     if check.sdk_version not in (None, __version__):
         terminal.warning(

@@ -8,24 +8,24 @@ from pathlib import Path
 
 from osmosis.pure.errors import ErrorCode, OsmosisError
 
-EXTRA_MODULES = frozenset(
-    {"aiohttp", "fastapi", "litellm", "polars", "pydantic", "starlette", "uvicorn", "uvloop", "uv", "httptools", "vl_convert"}
-)
-"""What `osmosis-ai[eval]` brings; one of them missing means that the extra is not installed."""
+_EVAL = ("aiohttp", "fastapi", "litellm", "polars", "pydantic", "starlette", "uvicorn", "uvloop", "uv", "httptools")
+EXTRA_OF = {**dict.fromkeys(_EVAL, "eval"), "vl_convert": "report"}
+"""Which extra of `osmosis-ai` brings a module; one of them missing means that the extra is not installed."""
 
 
 @contextmanager
-def needs_eval_extra(command: str) -> Iterator[None]:
-    """Turns the absence of a package of the extra into words that name it and say how to get it."""
+def needs_extra(command: str) -> Iterator[None]:
+    """Turns the absence of a package of an extra into words that name it and say how to get it."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRA_MODULES:
+        extra = EXTRA_OF.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
         raise OsmosisError(
             f"`osmosis {command}` needs the package {error.name}, which is not installed.",
-            hint="Install the extra that brings it: pip install 'osmosis-ai[eval]'",
-            details={"missing": error.name, "extra": "eval"},
+            hint=f"Install the extra that brings it: pip install 'osmosis-ai[{extra}]'",
+            details={"missing": error.name, "extra": extra},
         ) from None
 
 
