@@ -42,11 +42,11 @@ class Fields(msgspec.Struct, frozen=True):
 def sort_fields(body: Mapping[str, Any], known: StandardFields, provider: str) -> Fields:
     """Sort the members of a shaped request body. A null means that the field was not set."""
     given = {name: value for name, value in body.items() if name not in _ENVELOPE and value is not None}
-    standard = {name: value for name, value in given.items() if name in known.known}
+    standard = {name: value for name, value in given.items() if name in known.known and name != "metadata"}
     refused = sorted(name for name in standard if name not in known.supported | _NOT_STANDARD)
     unknown = {name: value for name, value in given.items() if name not in known.known and name != "metadata"}
     if "metadata" in given:
-        # For LiteLLM this is a field of its own, out of which it makes the provider's.
+        # For LiteLLM this is a field of its own, out of which it makes the provider's; which provider takes it is E32's say.
         standard["metadata"] = dict(given["metadata"]) if isinstance(given["metadata"], dict) else given["metadata"]
     problems = tuple(Problem(name, f"{provider} does not take this parameter", name) for name in refused)
     return Fields(body.get("messages") or [], standard, unknown, dict(_traced(standard)), problems)

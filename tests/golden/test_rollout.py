@@ -121,7 +121,7 @@ async def test_files_of_a_rollout(golden, tmp_path):
 
 def test_ownership_records(golden):
     """OTLP's JSON encoding, every attribute with its type; names that are not known are left out."""
-    facts = {"rollout_id": "r-1", "status": RolloutStatus.RUNNING, "time_unix_nano": 1_700_000_000_000_000_001}
+    facts: dict[str, Any] = {"rollout_id": "r-1", "status": RolloutStatus.RUNNING, "time_unix_nano": 1_700_000_000_000_000_001}
     full = ownership_record(Server("s-1", "mine", "prod"), Run("run-1", "happy-fox-1"), sequence=1, **facts)
     bare = ownership_record(Server("s-1"), Run(), sequence=2, **facts)
     assert full is not None
