@@ -16,7 +16,7 @@ ARGV = ("osmosis", "eval", "verify", "calm-otter-7", "--repair")
 SOUND = AuditReport(
     status=AuditStatus.SOUND,
     run_name="calm-otter-7",
-    path="/home/ada/work/.osmosis/evals/calm-otter-7",
+    path="/home/ada/place/.osmosis/evals/calm-otter-7",
     planned=1200,
     succeeded=1000,
     failed=100,
@@ -51,7 +51,7 @@ REPORTS = {
 
 def shown(case: str, mode: Mode, width: int | None = None) -> str:
     """What standard output gets; standard error gets nothing."""
-    out, err = written(mode, lambda output: output.result(audit_result(REPORTS[case], "/home/ada/work", ARGV)), width)
+    out, err = written(mode, lambda output: output.result(audit_result(REPORTS[case], "/home/ada/place", ARGV)), width)
     assert err == ""
     assert SECRET not in out
     assert "\x1b[31m" not in out
