@@ -18,7 +18,7 @@ from osmosis.shell.cli.run_info_result import Looked, run_info_result
 from osmosis.shell.cli.run_list_result import run_list_result
 from osmosis.shell.opening import Opened
 
-WORKSPACE = "/home/ada/placespace"
+WORKSPACE = "/home/ada/workspace"
 ROOT = f"{WORKSPACE}/.osmosis/evals"
 HOSTILE = "\x1b[31mred\x1b[0m\tsk-live-0123456789\nsecond line"
 

@@ -8,7 +8,7 @@ from osmosis.pure.report import FailedRow, PlanSummary, RunReport, RunStatus
 from osmosis.shell.cli.invocation import Invocation
 from osmosis.shell.evaluation.request import RunRequest
 
-WORKSPACE = "/home/ada/placespace"
+WORKSPACE = "/home/ada/workspace"
 RUN_DIRECTORY = f"{WORKSPACE}/.osmosis/evals/quiet-otter-12"
 
 PLAN = PlanSummary(
