@@ -9,7 +9,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from osmosis.pure.journal import (
     Ending,
@@ -317,6 +324,12 @@ class RunMachine(RuleBasedStateMachine):
 
 TestRun = RunMachine.TestCase
 TestRun.settings = settings(stateful_step_count=40)
+
+
+@pytest.mark.slow
+def test_thousands_of_schedules() -> None:
+    """The same machine, for three thousand schedules."""
+    run_state_machine_as_test(RunMachine, settings=settings(max_examples=3000, stateful_step_count=40))
 
 
 # --- Single promises ----------------------------------------------------------------------------------------------------------
