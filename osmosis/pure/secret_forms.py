@@ -8,6 +8,7 @@ is the business of `osmosis.pure.redaction`.
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -50,6 +51,7 @@ AMBIENT_MINIMUM = 8
 _BASE64_MINIMUM = 4
 _EMBEDDED_BASE64_MINIMUM = 8
 _LINE_MINIMUM = 8
+_HEXADECIMAL_MINIMUM = 4
 _PERCENT_ESCAPE = re.compile("%[0-9A-F]{2}")
 
 
@@ -70,14 +72,15 @@ def forms(value: str) -> frozenset[str]:
     """Every spelling of `value` that is looked for; never the empty string.
 
     The value itself, stripped, with CRLF line ends, and each of its longer lines alone; each of these JSON-escaped and
-    Python-quoted, up to twice over (JSON inside JSON, a quoted JSON text); the whole percent-encoded, and in base64, alone or
-    inside a longer text. In base64 inside a longer text, the characters that share bits with a neighbour cannot be told.
+    Python-quoted, up to twice over (JSON inside JSON, a quoted JSON text); the whole escaped for HTML, percent-encoded, in
+    hexadecimal, and in base64, alone or inside a longer text. In base64 inside a longer text, the characters that share bits
+    with a neighbour cannot be told.
     """
     spellings = {value, value.strip(), value.replace("\n", "\r\n"), well_formed(value)} - {""}
     escaped = spellings | {line for line in map(str.strip, value.split("\n")) if len(line) >= _LINE_MINIMUM}
     for _ in range(2):
         escaped |= {escape(text) for text in escaped for escape in _ESCAPES}
-    encoded = {form for text in spellings for form in (*_percent_forms(text), *_base64_forms(text))}
+    encoded = {form for text in spellings for form in _encodings(text)}
     return frozenset(escaped | encoded) - {""}
 
 
@@ -119,6 +122,21 @@ _ESCAPES: tuple[Callable[[str], str], ...] = (
     _python_ascii,
     _python_bytes,
 )
+
+
+def _encodings(text: str) -> Iterable[str]:
+    yield html.escape(text)
+    yield html.escape(text, quote=False)
+    yield from _hexadecimal_forms(text)
+    yield from _percent_forms(text)
+    yield from _base64_forms(text)
+
+
+def _hexadecimal_forms(text: str) -> Iterable[str]:
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) >= _HEXADECIMAL_MINIMUM:
+        yield data.hex()
+        yield data.hex().upper()
 
 
 def _percent_forms(text: str) -> Iterable[str]:

@@ -6,13 +6,16 @@ never through a symlink.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
 import tomllib
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import osmosis
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
@@ -71,15 +74,30 @@ def _templates() -> dict[str, str]:
 def _sdk_checkout(workspace: Path, rollout_directory: Path) -> str | None:
     """The source checkout that this package runs from, relative where the workspace lies inside it; None for an installed
     package."""
-    root = Path(osmosis.__file__).resolve().parents[1]
-    try:
-        project = tomllib.loads((root / "pyproject.toml").read_text("utf-8")).get("project", {})
-    except (OSError, ValueError):
-        return None
-    if project.get("name") != _DISTRIBUTION:
+    roots = (Path(osmosis.__file__).resolve().parents[1], _installed_from())
+    root = next((path for path in roots if path is not None and _is_checkout(path)), None)
+    if root is None:
         return None
     inside = workspace.resolve().is_relative_to(root)
     return Path(os.path.relpath(root, rollout_directory.resolve())).as_posix() if inside else root.as_posix()
+
+
+def _is_checkout(root: Path) -> bool:
+    try:
+        project = tomllib.loads((root / "pyproject.toml").read_text("utf-8")).get("project", {})
+    except (OSError, ValueError):
+        return False
+    return bool(project.get("name") == _DISTRIBUTION)
+
+
+def _installed_from() -> Path | None:
+    """The directory that `pip install DIRECTORY` took the package from, as its installation records it (PEP 610)."""
+    try:
+        record = distribution(_DISTRIBUTION).read_text("direct_url.json")
+        url = json.loads(record or "{}").get("url", "")
+    except (PackageNotFoundError, OSError, ValueError):
+        return None
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
 
 
 def _targets(workspace: Path, plan: Scaffold) -> list[Path]:

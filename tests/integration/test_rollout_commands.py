@@ -36,6 +36,19 @@ def root(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
+def test_a_package_installed_from_a_checkout_points_at_it_too(root, tmp_path_factory):
+    """After `pip install CHECKOUT`, the rollout's environment takes the SDK from where the command came from (E21)."""
+    place = tmp_path_factory.mktemp("installed")
+    uv = str(Path(sys.executable).with_name("uv"))
+    flags = ["--quiet", "--no-deps", "--no-build-isolation", "--python", sys.executable, "--target", str(place)]
+    subprocess.run([uv, "pip", "install", *flags, str(CHECKOUT)], check=True)
+    ended = osmosis(root, "rollout", "init", "hello", PYTHONPATH=str(place))
+    assert ended.returncode == 0, ended.stderr
+    project = tomllib.loads((root / "rollouts" / "hello" / "pyproject.toml").read_text())
+    assert project["tool"]["uv"]["sources"]["osmosis-ai"] == {"path": str(CHECKOUT), "editable": True}
+
+
 def test_init_writes_a_rollout_that_points_at_this_checkout(root):
     """Six files, each of which its reader accepts."""
     ended = osmosis(root, "rollout", "init", "hello", "--json")

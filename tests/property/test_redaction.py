@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import html
 import json
 from collections.abc import Callable
 from urllib.parse import unquote_plus
@@ -111,6 +112,15 @@ def test_percent_encoded(secret):
     redactor = Redactor([secret])
     for written in {form for form in forms(secret) if "%" in form and unquote_plus(form) == secret}:
         assert redactor.text(f"https://host/?key={written}&x=1") == f"https://host/?key={MARKER}&x=1"
+
+
+@pytest.mark.parametrize("secret", [secret for secret in AWKWARD if len(secret.encode()) > 3])
+def test_hexadecimal_and_html(secret):
+    """A dump of its bytes and a page that shows it are no way out."""
+    redactor = Redactor([secret])
+    data = secret.encode()
+    for written in (data.hex(), data.hex().upper(), html.escape(secret), html.escape(secret, quote=False)):
+        assert redactor.text(f"<{written}>") == f"<{MARKER}>"
 
 
 @given(awkward_secrets, st.text("XYZ0189", max_size=60))

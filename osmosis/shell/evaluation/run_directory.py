@@ -122,6 +122,7 @@ def refuse_foreign(directory: RunDirectory) -> None:
 
 
 _FOREIGN_SHOWN = 5
+_PRIVATE_DIRECTORY = 0o700
 
 
 def create(
@@ -129,6 +130,8 @@ def create(
 ) -> None:
     """Lay out a new run. The manifest comes last: a directory without one is not yet a run."""
     files.make_directory(directory.trials, step="run_directory")
+    # The rollout server writes below it with the caller's umask, and what rollouts say is nobody else's to read.
+    directory.trials.chmod(_PRIVATE_DIRECTORY)
     # The lock made the output root, whose name must last as long as the run.
     for parent in directory.output_root.parents:
         files.sync_directory(parent, step="output_root")
