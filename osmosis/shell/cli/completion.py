@@ -33,7 +33,11 @@ class CompletionResource(msgspec.Struct, frozen=True):
 
 def completion(shell: ShellArgument, /) -> OperationResult:
     """Print a completion script. The help text stands in `app`, where it needs no import of this module."""
-    script = adapted(build_app(Mode.PLAIN).generate_completion(shell=shell), shell)
+    return completion_result(shell, adapted(build_app(Mode.PLAIN).generate_completion(shell=shell), shell))
+
+
+def completion_result(shell: str, script: str) -> OperationResult:
+    """The script, written as it is in rich and plain output: it is meant for `eval`."""
     return OperationResult(
         operation=OPERATION,
         status="success",

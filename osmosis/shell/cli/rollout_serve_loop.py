@@ -89,5 +89,9 @@ def rollout_serve_loop(
         )
     except serve.ServeError as error:
         raise OsmosisError(f"{error}.", code=ErrorCode.CONFLICT, hint="Choose another --port or --host.") from None
-    resource = ServeLoopResource(module, loop.name, address, bound)
+    return serve_loop_result(ServeLoopResource(module, loop.name, address, bound))
+
+
+def serve_loop_result(resource: ServeLoopResource) -> OperationResult:
+    """The loop was served until it was told to stop."""
     return OperationResult(OPERATION, "success", resource, "Stopped.")

@@ -9,8 +9,6 @@ import msgspec
 from cyclopts import Parameter
 
 from osmosis.pure.errors import OsmosisError, Problem
-from osmosis.shell.cli.app import INJECTED
-from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import Block, OperationResult, Section, Table
 
 if TYPE_CHECKING:
@@ -40,14 +38,18 @@ class ValidateLoopResource(msgspec.Struct, frozen=True):
     warnings: tuple[Issue, ...]
 
 
-def rollout_validate_loop(*, module: ModuleOption, terminal: Annotated[Output, INJECTED]) -> OperationResult:
+def rollout_validate_loop(*, module: ModuleOption) -> OperationResult:
     """Validate an agent loop. The help text stands in `app`."""
-    resource = validated(load(module), module)
+    return validate_loop_result(validated(load(module), module))
+
+
+def validate_loop_result(resource: ValidateLoopResource) -> OperationResult:
+    """A loop that can be served; one that cannot is an error (`validated`)."""
     rows = (("Agent Loop", resource.agent_loop or ""), ("Tools", str(resource.tool_count)))
     blocks: tuple[Block, ...] = (Table("Agent Loop", rows),)
     if resource.warnings:
         blocks += (Section("Warnings", tuple(map(issue_text, resource.warnings))),)
-    return OperationResult(OPERATION, "success", resource, f"{module} can be served.", blocks=blocks)
+    return OperationResult(OPERATION, "success", resource, f"{resource.module} can be served.", blocks=blocks)
 
 
 def validated(loop: RolloutAgentLoop, module: str) -> ValidateLoopResource:
