@@ -56,6 +56,7 @@ PIN_FILES = (
         ("bootstrap",),
         "requirements/dev.txt",
     ),
+    Pins("requirements/docs.txt", "What draws the documentation site.", False, (), ("docs",)),
 )
 
 FOLLOWERS = "examples/workspace/rollouts/*/pyproject.toml"

@@ -1,6 +1,6 @@
-"""An environment of its own for tests that talk to other packages: pinned with hashes, made anew when its pins change.
+"""An environment of its own, for other packages or for tools: pinned with hashes, made anew when its pins change.
 
-`interop_env.py` and `integrations_env.py` are its two users.
+`interop_env.py`, `integrations_env.py` and `docs_env.py` are its users.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_the_example_follows_the_pins():
 
 def test_bootstrap_and_development_agree_on_versions():
     """uv and just have one version each, whichever file installed them."""
-    pinned = [dict(re.findall(r"^([a-z-]+)==(\S+)", (ROOT / pins.file).read_text(), re.MULTILINE)) for pins in PIN_FILES]
+    pinned = [dict(re.findall(r"^([a-z-]+)==(\S+)", (ROOT / pins.file).read_text(), re.MULTILINE)) for pins in PIN_FILES[:2]]
     development, bootstrap = pinned
     assert bootstrap.items() <= development.items()
 
