@@ -12,21 +12,24 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from osmosis.pure.canonical import decode_utf8
+from osmosis.pure.config_values import (
+    ENV_NAME,
+    REQUIRED,
+    RESERVED_PREFIX,
+    SECRET_NAME,
+    SECTIONS,
+    VALUES,
+    kind,
+)
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.model_prices import ModelPrice
 from osmosis.pure.toml_lines import KeyPath, key_lines
-
-MAX_INTEGER = 2**63 - 1
-MAX_TIMEOUT_S = 366 * 24 * 3600
-"""A year. Longer waits overflow the clocks of some platforms, and nobody means them."""
-
-RESERVED_PREFIX = "_OSMOSIS_"
 
 
 class ExperimentConfig(msgspec.Struct, frozen=True):
@@ -63,10 +66,6 @@ class EvalConfig(msgspec.Struct, frozen=True):
     secret_names: tuple[str, ...]
     advanced: dict[str, Any]
     price: ModelPrice | None = None
-
-
-Check = Callable[[object], str | None]
-"""What is wrong with a value, or None."""
 
 
 def decode_config(data: bytes, label: str) -> EvalConfig:
@@ -164,134 +163,15 @@ def _invalid(label: str, problems: list[Problem]) -> OsmosisError:
     )
 
 
-# Checks -----------------------------------------------------------------------------------------------------------------
-
-
-def _text(value: object) -> str | None:
-    if not isinstance(value, str):
-        return f"must be a string, not {_kind(value)}"
-    if not value.strip():
-        return "must not be empty"
-    return "must not hold a NUL character" if "\0" in value else None
-
-
-def _path_segment(value: object) -> str | None:
-    wrong = _text(value)
-    if wrong is None and (value in (".", "..") or re.search(r"[/\\]", str(value))):
-        return f"must be the name of one directory under rollouts/, not {value!r}"
-    return wrong
-
-
-def _inner_path(value: object) -> str | None:
-    wrong = _text(value)
-    if wrong is not None:
-        return wrong
-    path = str(value)
-    if path.startswith("/") or "\\" in path or re.match(r"[A-Za-z]:", path):
-        return f"must be a relative path with forward slashes inside the rollout directory, not {path!r}"
-    depth = 0
-    for part in path.split("/"):
-        depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
-        if depth < 0:
-            return f"must stay inside the rollout directory, but {path!r} leaves it"
-    if depth == 0 or path.rsplit("/", 1)[-1] in ("", ".", ".."):
-        return f"must name a file in the rollout directory, not {path!r}"
-    return None
-
-
-def _branch(value: object) -> str | None:
-    wrong = _text(value)
-    return "must not hold white space" if wrong is None and re.search(r"\s", str(value)) else wrong
-
-
-def _commit(value: object) -> str | None:
-    wrong = _text(value)
-    return (
-        "must be 7 to 40 hexadecimal digits" if wrong is None and not re.fullmatch("[0-9a-fA-F]{7,40}", str(value)) else wrong
-    )
-
-
-def _positive_integer(value: object) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return f"must be an integer, not {_kind(value)}"
-    if value <= 0:
-        return f"must be greater than 0, not {value}"
-    return f"must be at most {MAX_INTEGER}" if value > MAX_INTEGER else None
-
-
-def _finite_number(value: object) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"must be a number, not {_kind(value)}"
-    if isinstance(value, int):
-        return f"must lie between {-MAX_INTEGER} and {MAX_INTEGER}" if abs(value) > MAX_INTEGER else None
-    return None if math.isfinite(value) else f"must be a finite number, not {value}"
-
-
-def _price(value: object) -> str | None:
-    wrong = _finite_number(value)
-    if wrong is None and isinstance(value, int | float) and value < 0:
-        return f"must be US dollars a million tokens and not negative, not {value}"
-    return wrong
-
-
-def _timeout(value: object) -> str | None:
-    wrong = _finite_number(value)
-    if wrong is not None or not isinstance(value, int | float):
-        return wrong
-    if value <= 0:
-        return f"must be greater than 0 seconds, not {value}"
-    return f"must be at most {MAX_TIMEOUT_S} seconds" if value > MAX_TIMEOUT_S else None
-
-
-def _kind(value: object) -> str:
-    kinds: tuple[tuple[type, str], ...] = (
-        (bool, "a boolean"),
-        (int, "an integer"),
-        (float, "a float"),
-        (str, "a string"),
-        (list, "an array"),
-        (dict, "a table"),
-    )
-    return next((name for kind, name in kinds if isinstance(value, kind)), "a date or time")
-
-
-_CHECKS: dict[str, dict[str, Check]] = {
-    "experiment": {
-        "rollout": _path_segment,
-        "entrypoint": _inner_path,
-        "model_path": _text,
-        "dataset": _text,
-        "branch": _branch,
-        "commit_sha": _commit,
-    },
-    "evaluation": {
-        "limit": _positive_integer,
-        "n": _positive_integer,
-        "batch_size": _positive_integer,
-        "pass_threshold": _finite_number,
-        "agent_workflow_timeout_s": _timeout,
-        "grader_timeout_s": _timeout,
-    },
-    "secrets": {"required": lambda value: None},
-    "pricing": dict.fromkeys(("input", "output", "cached_input", "cache_write"), _price),
-}
-_REQUIRED = {
-    "experiment": ("rollout", "entrypoint", "model_path", "dataset"),
-    "secrets": ("required",),
-    "pricing": ("input", "output"),
-}
-_SECTIONS = ("experiment", "evaluation", "env", "secrets", "pricing", "advanced")
-
-
 # Sections ---------------------------------------------------------------------------------------------------------------
 
 
 def _check_sections(document: Mapping[str, object], problems: _Problems) -> None:
     for name, value in document.items():
-        if name not in _SECTIONS:
+        if name not in SECTIONS:
             problems.add((name,), _unknown(name, value))
         elif not isinstance(value, dict):
-            problems.add((name,), f"must be a table, not {_kind(value)}")
+            problems.add((name,), f"must be a table, not {kind(value)}")
     if "experiment" not in document:
         problems.add(("experiment",), "this section is missing; it names rollout, entrypoint, model_path and dataset")
     if "secrets" not in document:
@@ -300,9 +180,9 @@ def _check_sections(document: Mapping[str, object], problems: _Problems) -> None
 
 def _unknown(name: str, value: object) -> str:
     if not isinstance(value, dict):
-        home = next((section for section, keys in _CHECKS.items() if name in keys), None)
+        home = next((section for section, keys in VALUES.items() if name in keys), None)
         return f"unknown key outside any section{f'; it belongs in [{home}]' if home else ''}"
-    return f"unknown section{_did_you_mean(name, _SECTIONS, '[{}]')}"
+    return f"unknown section{_did_you_mean(name, SECTIONS, '[{}]')}"
 
 
 def _did_you_mean(name: str, known: Iterable[str], form: str = "{}") -> str:
@@ -317,18 +197,18 @@ def _table(document: Mapping[str, Any], section: str) -> dict[str, Any]:
 
 def _read_section(document: Mapping[str, Any], section: str, problems: _Problems) -> dict[str, Any]:
     """The known keys of a section that are sound; everything else becomes a problem."""
-    table, checks = _table(document, section), _CHECKS[section]
+    table, checks = _table(document, section), VALUES[section]
     sound: dict[str, Any] = {}
     for key, value in table.items():
         if key not in checks:
-            home = next((other for other, keys in _CHECKS.items() if key in keys), None)
+            home = next((other for other, keys in VALUES.items() if key in keys), None)
             problems.add((section, key), f"unknown key{f'; it belongs in [{home}]' if home else _did_you_mean(key, checks)}")
-        elif (wrong := checks[key](value)) is not None:
+        elif (wrong := checks[key].check(value)) is not None:
             problems.add((section, key), wrong)
         else:
             sound[key] = value
     if isinstance(document.get(section), dict):
-        for key in _REQUIRED.get(section, ()):
+        for key in REQUIRED.get(section, ()):
             if key not in table:
                 problems.add((section, key), "this key is missing")
     return sound
@@ -337,12 +217,12 @@ def _read_section(document: Mapping[str, Any], section: str, problems: _Problems
 def _read_env(document: Mapping[str, Any], problems: _Problems) -> dict[str, str]:
     env = _table(document, "env")
     for name, value in env.items():
-        if not re.fullmatch("[A-Z_][A-Z0-9_]*", name):
+        if not re.fullmatch(ENV_NAME, name):
             problems.add(("env", name), "a name must be capital letters, digits and underscores, and not begin with a digit")
         elif name.startswith(RESERVED_PREFIX):
             problems.add(("env", name), f"names that begin with {RESERVED_PREFIX} are reserved for the product")
         if not isinstance(value, str):
-            problems.add(("env", name), f"must be a string, not {_kind(value)}; put it in quotes")
+            problems.add(("env", name), f"must be a string, not {kind(value)}; put it in quotes")
         elif "\0" in value:
             problems.add(("env", name), "must not hold a NUL character")
     return env
@@ -352,13 +232,13 @@ def _read_secret_names(document: Mapping[str, Any], env: Mapping[str, str], prob
     names = _read_section(document, "secrets", problems).get("required", [])
     path = ("secrets", "required")
     if not isinstance(names, list):
-        problems.add(path, f"must be an array of names, not {_kind(names)}")
+        problems.add(path, f"must be an array of names, not {kind(names)}")
         return ()
     seen: set[str] = set()
     for name in names:
         if not isinstance(name, str):
-            problems.add(path, f"must hold strings only, not {_kind(name)}")
-        elif not re.fullmatch("[A-Z][A-Z0-9_]*", name):
+            problems.add(path, f"must hold strings only, not {kind(name)}")
+        elif not re.fullmatch(SECRET_NAME, name):
             problems.add(path, f"{name!r} must be capital letters, digits and underscores, and begin with a letter")
         elif name in seen:
             problems.add(path, f"{name} is listed twice")
