@@ -76,7 +76,11 @@ def check_name(name: str) -> None:
         problem = "is a reserved name"
     else:
         return
-    raise OsmosisError(f"{name!r} cannot be the name of a rollout.", problems=[Problem("NAME", problem, "name")])
+    raise OsmosisError(
+        f"{name!r} cannot be the name of a rollout.",
+        problems=[Problem("NAME", problem, "name")],
+        hint="Choose another name, such as word-problems.",
+    )
 
 
 def scaffold(name: str, templates: Mapping[str, str], sdk_checkout: str | None) -> Scaffold:

@@ -172,7 +172,9 @@ def encode_trajectory(trajectory: Trajectory) -> bytes:
     """
     problems = trajectory_problems(trajectory)
     if problems:
-        raise OsmosisError("The trajectory breaks the rules of its format.", problems=problems)
+        raise OsmosisError(
+            "The trajectory breaks the rules of its format.", problems=problems, hint="Correct what made the trajectory."
+        )
     text = _render_simple(trajectory)
     return (_render(msgspec.to_builtins(trajectory), "\n") if text is None else text).encode("ascii")
 
@@ -236,7 +238,11 @@ def decode_trajectory(data: bytes, label: str) -> Trajectory:
 
 
 def _invalid(label: str, problems: list[Problem]) -> OsmosisError:
-    return OsmosisError(f"{label} is not a valid {SCHEMA_VERSION} trajectory.", problems=problems)
+    return OsmosisError(
+        f"{label} is not a valid {SCHEMA_VERSION} trajectory.",
+        problems=problems,
+        hint="Correct the file, or what wrote it. `osmosis eval verify RUN` tells whether a stored one was damaged.",
+    )
 
 
 # ---- rules --------------------------------------------------------------------------------------------------------------

@@ -100,11 +100,13 @@ from osmosis.shell.cli.rich_text import RichText
 from osmosis.shell.cli.audit_result import audit_result
 from osmosis.shell.cli.run_result import plan_table
 from tests.golden import test_cli, test_cli_audit
+from tests.strategies.cli_commands import SUCCEEDED
 from tests.strategies.cli_records import RESULTS
 from tests.strategies.cli_reports import PLAN, REPORTS, WORKSPACE
 
 SHOWN = {
     **RESULTS,
+    **SUCCEEDED,
     **{f"run_{name}": test_cli.result_of(name) for name in REPORTS},
     **{f"verify_{name}": audit_result(report, WORKSPACE, ()) for name, report in test_cli_audit.REPORTS.items()},
 }

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
 import pytest
-from cyclopts import App
 
 from osmosis import __version__
 from osmosis.pure.errors import ErrorCode
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.main import main
 from osmosis.shell.cli.modes import Mode
+from tests.strategies.cli_tree import COMMANDS, GROUPS, TREE, walk
 
-
-def walk(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], App]]:
-    """Every group and command with the words that lead to it."""
-    yield path, app
-    for name in app:
-        if not name.startswith("-"):
-            yield from walk(app[name], (*path, name))
-
-
-TREE = list(walk(build_app(Mode.PLAIN)))
-GROUPS = [path for path, app in TREE if any(not name.startswith("-") for name in app)]
-COMMANDS = [path for path, _ in TREE if path not in GROUPS]
-LABELS = {" ".join(path) or "osmosis": path for path, _ in TREE}
+LABELS = {" ".join(path) or "osmosis": path for path in TREE}
 
 
 def test_the_tree_has_the_commands_of_the_issue() -> None:
     """The walk below reaches what it is meant to reach."""
     wanted = "doctor, completion, eval run, eval list, eval info, eval logs, eval open, eval verify, eval compare, eval export"
-    assert set(wanted.split(", ")) <= {" ".join(path) for path in COMMANDS}
+    assert set(wanted.split(", ")) <= set(COMMANDS)
     assert {(), ("eval",), ("rollout",)} <= set(GROUPS)
 
 
@@ -57,7 +44,7 @@ def test_help(label: str, mode: list[str], capsys: pytest.CaptureFixture[str], m
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("label", [" ".join(path) for path in COMMANDS])
+@pytest.mark.parametrize("label", COMMANDS)
 def test_every_parameter_is_explained(label: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No argument and no option stands there without a sentence about it."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -86,7 +73,7 @@ def envelope(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[s
 
 def required(label: str) -> list[str]:
     """Some value for each option that the command cannot do without."""
-    app = dict(TREE)[LABELS[label]]
+    app = TREE[LABELS[label]]
     if app.default_command is None:
         return []
     options = [
@@ -126,4 +113,4 @@ def test_a_group_alone_shows_its_help(group: tuple[str, ...], capsys: pytest.Cap
 def test_every_command_is_an_import_of_its_own() -> None:
     """Building the tree imports no command: `--help` of one command does not pay for the others."""
     unresolved = [path for path, app in walk(build_app(Mode.PLAIN)) if path and path not in GROUPS]
-    assert unresolved == COMMANDS
+    assert unresolved == list(COMMANDS.values())

@@ -149,7 +149,7 @@ def run(request: RubricRequest, terminal: Output) -> OperationResult:
     if finished.status is RubricStatus.PARTIAL:
         for block in blocks(finished):
             terminal.progress_block(block)
-        raise _failed(finished)
+        raise failure(finished)
     return result(finished, request)
 
 
@@ -175,12 +175,18 @@ def message(finished: RubricReport) -> str:
     return f"{word} {thousands(finished.judged)} of {thousands(total)}{average}."
 
 
-def _failed(finished: RubricReport) -> OsmosisError:
+def failure(finished: RubricReport) -> OsmosisError:
+    """The error of a report with failed judgements; its details are the result."""
     kept = f" The result is in {finished.output_path}." if finished.output_path else ""
     shown = [f"{record.label}: {error}" for record in finished.records for error in record.errors][:5]
-    hint = "Run the same command with --resume to try the failed ones again." if finished.output_path else None
+    count = f"{thousands(finished.error_count)} judgement{'' if finished.error_count == 1 else 's'}"
+    hint = (
+        "Run the same command with --resume to try the failed ones again."
+        if finished.output_path
+        else "Run it again with --output FILE: what is judged is kept there, and --resume tries the rest again."
+    )
     return OsmosisError(
-        "\n".join([f"{thousands(finished.error_count)} judgements failed.{kept}", *shown]),
+        "\n".join([f"{count} failed.{kept}", *shown]),
         code=ErrorCode.PLATFORM_ERROR,
         details=msgspec.to_builtins(resource(finished)),
         hint=hint,

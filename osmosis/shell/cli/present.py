@@ -126,24 +126,29 @@ def scrubbed(result: CommandResult, redact: Redact) -> CommandResult:
     if isinstance(result, ListResult):
         rows = tuple(tuple(one_line(redact(cell)) for cell in row) for row in result.rows)
         lines = tuple(one_line(redact(line)) for line in result.lines)
-        return msgspec.structs.replace(result, message=message, rows=rows, lines=lines, next_steps=steps)
+        title = one_line(redact(result.title))
+        return msgspec.structs.replace(result, title=title, message=message, rows=rows, lines=lines, next_steps=steps)
     blocks = tuple(scrubbed_block(block, redact) for block in result.blocks)
     return msgspec.structs.replace(result, message=message, blocks=blocks, next_steps=steps)
 
 
 def scrubbed_block(block: Block, redact: Redact) -> Block:
-    """`block` with every string redacted, and on one line except in quotes."""
+    """`block` with every string redacted, titles too since they may name a thing, and on one line except in quotes."""
+
+    def line(text: str) -> str:
+        return one_line(redact(text))
+
     match block:
         case Table(title, rows):
-            return Table(title, tuple((one_line(label), one_line(redact(value))) for label, value in rows))
+            return Table(line(title), tuple((line(label), line(value)) for label, value in rows))
         case Section(title, lines):
-            return Section(title, tuple(one_line(redact(line)) for line in lines))
+            return Section(line(title), tuple(map(line, lines)))
         case Quote(title, text):
-            return Quote(title, neutralise(redact(text)))
+            return Quote(line(title), neutralise(redact(text)))
         case Grid(title, header, rows):
-            return Grid(title, header, tuple(tuple(one_line(redact(cell)) for cell in row) for row in rows))
+            return Grid(line(title), tuple(map(line, header)), tuple(tuple(map(line, row)) for row in rows))
         case Commands(lines):
-            return Commands(tuple(one_line(redact(line)) for line in lines))
+            return Commands(tuple(map(line, lines)))
         case Script(text):
             return Script(redact(text))
 
@@ -197,5 +202,5 @@ def error_lines(error: OsmosisError, redact: Redact) -> list[str]:
 
 
 def hint_line(hint: str, redact: Redact) -> str:
-    """What to do next."""
-    return f"Hint: {neutralise(redact(hint))}"
+    """What to do next. Further lines stand below the first."""
+    return "Hint: " + neutralise(redact(hint)).replace("\n", "\n      ")

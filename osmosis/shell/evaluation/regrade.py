@@ -241,7 +241,10 @@ async def _grade_all(
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(graded(item, result)) for item, result in sorted(plan.parent.results.items())]
     except* (AdmissionRefused, ServerUnreachable) as troubles:
-        raise OsmosisError(f"The rollout server stopped grading: {redactor.text(str(troubles.exceptions[0]))}") from None
+        raise OsmosisError(
+            f"The rollout server stopped grading: {redactor.text(str(troubles.exceptions[0]))}",
+            hint="Correct the grader and run the command again; nothing was written.",
+        ) from None
     return dict(task.result() for task in tasks)
 
 

@@ -85,13 +85,17 @@ def _located(request: ValidationRequest) -> tuple[Path, Path]:
             hint=f"Write it with: osmosis rollout init {request.name}",
         )
     if not (project / request.entrypoint).resolve().is_relative_to(project.resolve()):
-        raise OsmosisError(f"The entrypoint {request.entrypoint} lies outside of {project}.")
+        raise OsmosisError(
+            f"The entrypoint {request.entrypoint} lies outside of {project}.",
+            hint="Give its path within the rollout's directory, such as main.py.",
+        )
     missing = [name for name in ("pyproject.toml", request.entrypoint) if not (project / name).is_file()]
     if missing:
         raise OsmosisError(
             f"The rollout {request.name} is not complete.",
             code=ErrorCode.NOT_FOUND,
             problems=[Problem(str(project / name), "no such file") for name in missing],
+            hint="Write what is missing, or begin with `osmosis rollout init`. --entrypoint names another file than main.py.",
         )
     return workspace, project
 

@@ -52,7 +52,10 @@ def history_of(directory: RunDirectory, overview: RunOverview) -> RunHistory | N
     try:
         return read_journal(directory.journal, overview.planned).history
     except OSError as error:
-        raise OsmosisError(f"{directory.journal} cannot be read: {error.strerror or error}.") from None
+        raise OsmosisError(
+            f"{directory.journal} cannot be read: {error.strerror or error}.",
+            hint="Check the permissions of the run directory.",
+        ) from None
 
 
 def is_held(directory: RunDirectory) -> bool:

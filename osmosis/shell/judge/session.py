@@ -202,4 +202,5 @@ def _read(path: Path) -> bytes:
             f"{path} cannot be read.",
             code=ErrorCode.NOT_FOUND if missing else ErrorCode.VALIDATION,
             problems=[Problem(str(path), error.strerror or str(error))],
+            hint="Correct the path, or check the file's permissions.",
         ) from None

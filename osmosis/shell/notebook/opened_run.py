@@ -82,6 +82,7 @@ class OpenedRun:
                 f"Row {row} run {run} of {self.name} cannot be shown.",
                 code=ErrorCode.NOT_FOUND,
                 problems=[Problem(str(self.path), missing)],
+                hint="`index` lists the samples that there are.",
             )
         return decode_trajectory(data, f"row {row} run {run} of {self.name}")
 
@@ -102,7 +103,10 @@ class OpenedRun:
         """pass@k and pass^k with their intervals. Raises OsmosisError for a run in which nothing is scored."""
         uncertainty = self.metrics.uncertainty
         if uncertainty is None or not uncertainty.pass_at_k:
-            raise OsmosisError(f"Run {self.name} has no pass@k yet: no sample is scored.")
+            raise OsmosisError(
+                f"Run {self.name} has no pass@k yet: no sample is scored.",
+                hint="Resume the run, or look at its failures in `index`.",
+            )
         return altair_chart(pass_curve_chart(uncertainty.pass_at_k, uncertainty.pass_hat_k, uncertainty.confidence))
 
     def context_lengths(self) -> alt.TopLevelMixin:
