@@ -1,7 +1,7 @@
 """The eval config as JSON Schema 2020-12, for editors that check TOML as it is typed (`docs/file-formats.md`).
 
-It is made of the tables by which `config` reads. It accepts all that `config` accepts; what it cannot say (a path that leaves its
-directory, a name that is both a secret and plain) `config` still refuses.
+It is made of the tables by which `config` reads. It accepts all that `config` accepts; what it cannot say (a path that leaves
+its directory, a name that is both a secret and plain) `config` still refuses.
 """
 
 from __future__ import annotations
