@@ -28,6 +28,7 @@ import xxhash
 
 from osmosis.pure.canonical import well_formed
 from osmosis.pure.errors import OsmosisError, Problem
+from osmosis.pure.evidence import Evidence, encode_evidence
 from osmosis.pure.usage import CallUsage
 
 JOURNAL_FORMAT = 2
@@ -134,8 +135,9 @@ class JournalDamage(OsmosisError):
         self.offset = offset
 
 
-def encode_record(record: Record, sequence: int) -> bytes:
-    """The line for `record` as the journal's `sequence`-th (from 1), with its newline.
+def encode_record(record: Record, sequence: int, evidence: Evidence | None = None) -> bytes:
+    """The line for `record` as the journal's `sequence`-th (from 1), with its newline; what it says of files stands behind
+    the record's own keys (`osmosis.pure.evidence`).
 
     Raises ValueError when a number is not finite. Lone surrogates become U+FFFD.
     """
@@ -146,7 +148,7 @@ def encode_record(record: Record, sequence: int) -> bytes:
     except UnicodeEncodeError:
         text = {name: well_formed(value) for name, value in msgspec.structs.asdict(record).items() if isinstance(value, str)}
         body = _encoder.encode(msgspec.structs.replace(record, **text))
-    line = b'{"seq":%d,' % sequence + body[1:-1]
+    line = b'{"seq":%d,' % sequence + body[1:-1] + (b"" if evidence is None else encode_evidence(evidence))
     return line + _CHECK_KEY + xxhash.xxh3_64_hexdigest(line).encode() + b'"}\n'
 
 

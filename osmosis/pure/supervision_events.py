@@ -121,9 +121,10 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Append to the journal, make it durable, then report `Committed`."""
+    """Append to the journal, make it durable, then report `Committed`. A rollout that is not `over` may still write files."""
 
     result: Result
+    over: bool = True
 
 
 class Dispatch(msgspec.Struct, frozen=True):

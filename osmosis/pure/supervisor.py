@@ -357,7 +357,7 @@ def _commit(
         cost_usd=cost_usd,
     )
     in_flight = {**state.in_flight, event.rollout_id: InFlight(flight.item, result)}
-    return _with(state, in_flight=in_flight), [Commit(result)]
+    return _with(state, in_flight=in_flight), [Commit(result, over=not isinstance(event, DeadlinePassed))]
 
 
 def _drain(state: State, at: str) -> Step:

@@ -17,6 +17,7 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.run_directory import RunDirectory
+from osmosis.shell.evaluation.run_evidence import RunEvidence
 from tests.integration.stub_model import StubModel
 from tests.integration.workspaces import PATIENCE, Workspace, eventually
 
@@ -99,7 +100,7 @@ async def test_the_cost_of_an_item_does_not_grow(tmp_path: Path) -> None:
         disk,
         directory.journal,
         JournalReading(RunHistory(20_000)),
-        evidence=directory.trial,
+        evidence=RunEvidence(directory),
         on_committed=lambda _: committed.put_nowait(None),
         on_failed=failures.append,
     )
@@ -141,7 +142,7 @@ async def test_a_record_that_cannot_be_written_is_a_failure_and_not_a_silence(tm
         FileLayer(),
         directory.journal,
         JournalReading(RunHistory(2)),
-        evidence=directory.trial,
+        evidence=RunEvidence(directory),
         on_committed=heard.put_nowait,
         on_failed=heard.put_nowait,
     )

@@ -46,6 +46,7 @@ from osmosis.shell.evaluation.preparation import Preparation
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_environment import is_synced
 from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, Standby, find_uv, sync_environment
+from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.signals import interrupts_to
 from osmosis.shell.evaluation.view import RunView
@@ -362,7 +363,7 @@ class Invocation:
             self._files,
             self._directory.journal,
             self._reading,
-            evidence=self._directory.trial,
+            evidence=RunEvidence(self._directory),
             on_committed=on_committed,
             on_failed=on_failed,
         )

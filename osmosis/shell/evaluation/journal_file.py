@@ -17,6 +17,7 @@ import msgspec
 
 from osmosis.pure.journal import JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.run_evidence import RunEvidence
 
 _CHUNK = 1 << 20
 
@@ -62,7 +63,8 @@ def settle_journal(files: FileLayer, path: Path, reading: JournalReading) -> Non
 class JournalWriter:
     """Appends records after what a `JournalReading` found. `size` is how many bytes are durable.
 
-    `evidence` names the directory of a rollout's own files, which a result stands on: they are made durable before it.
+    `evidence` knows the files that records stand on: a rollout's own are made durable before its result, and their digests
+    stand in its line.
     `on_committed` is called on the event loop with the rollout ids of each group that became durable; `on_failed` once, with
     the reason, when the disk refuses or a record cannot be written. After that nothing more is written.
     """
@@ -73,7 +75,7 @@ class JournalWriter:
         path: Path,
         reading: JournalReading,
         *,
-        evidence: Callable[[str], Path],
+        evidence: RunEvidence,
         on_committed: Callable[[tuple[str, ...]], None],
         on_failed: Callable[[Exception], None],
     ) -> None:
@@ -85,6 +87,7 @@ class JournalWriter:
         self._on_committed = on_committed
         self._on_failed = on_failed
         self._pending: list[Record] = []
+        self._going_on: set[str] = set()
         self._writing: asyncio.Task[None] | None = None
         self._failed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
@@ -98,8 +101,11 @@ class JournalWriter:
         """
         self._add(record)
 
-    def commit(self, result: Result) -> None:
-        """Write `result` and make it durable soon, together with whatever else is waiting."""
+    def commit(self, result: Result, *, over: bool = True) -> None:
+        """Write `result` and make it durable soon, together with whatever else is waiting. A rollout that is not `over` may
+        still write, so nothing is said of its files."""
+        if not over:
+            self._going_on.add(result.rollout_id)
         self._add(result)
 
     async def close(self) -> None:
@@ -137,7 +143,7 @@ class JournalWriter:
 
     def _write(self, group: list[Record], *, sync: bool) -> None:
         self._sync_evidence(record.rollout_id for record in group if isinstance(record, Result))
-        encoded = [encode_record(record, number) for number, record in enumerate(group, self._sequence + 1)]
+        encoded = [self._encode(record, number) for number, record in enumerate(group, self._sequence + 1)]
         data = b"".join(encoded)
         self._files.write(self._descriptor, data, step="journal.write")
         self._sequence += len(group)
@@ -145,8 +151,12 @@ class JournalWriter:
         if sync:
             self._sync()
 
+    def _encode(self, record: Record, number: int) -> bytes:
+        over = not (isinstance(record, Result) and record.rollout_id in self._going_on)
+        return encode_record(record, number, self._evidence.of(record, first=number == 1, over=over))
+
     def _sync_evidence(self, rollout_ids: Iterable[str]) -> None:
-        present = [directory for name in rollout_ids if (directory := self._evidence(name)).is_dir()]
+        present = [directory for name in rollout_ids if (directory := self._evidence.trial(name)).is_dir()]
         for directory in present:
             self._files.sync_tree(directory, step="trial")
         for parent in {directory.parent for directory in present}:

@@ -51,6 +51,7 @@ from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable
 from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
 from osmosis.shell.evaluation.run_directory import RunDirectory
+from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.run_reader import read_run
@@ -307,19 +308,22 @@ def _write(plan: _Plan, results: Mapping[WorkItem, Result], files: FileLayer, be
     )
     sources = scan_source_tree(plan.project, plan.directory.output_root)
     run_directory.create(files, plan.directory, manifest, sources, encode_dataset_rows(plan.dataset.rows))
-    files.replace(plan.directory.journal, _journal(began, results), step="journal")
+    # What the journal says of the trials' files must hold after a power cut too.
+    files.sync_tree(plan.directory.trials, step="trials")
+    files.replace(plan.directory.journal, _journal(began, results, RunEvidence(plan.directory)), step="journal")
     history = read_journal(plan.directory.journal, plan.parent.planned).history
     Projector(files, plan.directory, lambda _: None).finalize(manifest, history)
     return _counted(plan, results)
 
 
-def _journal(began: str, results: Mapping[WorkItem, Result]) -> bytes:
+def _journal(began: str, results: Mapping[WorkItem, Result], evidence: RunEvidence) -> bytes:
     records: list[Record] = [InvocationStarted(uuid.uuid4().hex, began, __version__)]
     records += [Attempt(item, result.rollout_id, 1, began) for item, result in sorted(results.items())]
     in_time: list[Result] = sorted(results.values(), key=lambda result: (result.at, result.item))
     records += in_time
     records.append(InvocationEnded(utc_now(), Ending.FINISHED))
-    return b"".join(encode_record(record, number) for number, record in enumerate(records, 1))
+    numbered = enumerate(records, 1)
+    return b"".join(encode_record(record, number, evidence.of(record, first=number == 1)) for number, record in numbered)
 
 
 def _counted(plan: _Plan, results: Mapping[WorkItem, Result]) -> Regraded:

@@ -199,7 +199,7 @@ class Session:
 
     def _commit(self, effect: Commit) -> None:
         assert self._journal is not None
-        self._journal.commit(effect.result)
+        self._journal.commit(effect.result, over=effect.over)
 
     def _dispatch(self, effect: Dispatch) -> None:
         self._tools.bridge.register(effect.rollout_id, effect.source_row_index, effect.item.run_index)
