@@ -46,8 +46,11 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     The two dashes that all long options share count for nothing, so that `--version` is not taken for a slip of `--json`.
     """
     named = {candidate.lstrip("-"): candidate for candidate in candidates}
-    close = [named[name] for name in difflib.get_close_matches(word.lstrip("-"), list(named), n=1, cutoff=0.6)]
-    return f' Did you mean "{close[0]}"?' if close else ""
+    meant = word.lstrip("-")
+    # Two swapped letters are half of a short word, and so beyond what counts as close.
+    swapped = [name for name in named if sorted(name) == sorted(meant)]
+    close = difflib.get_close_matches(meant, list(named), n=1, cutoff=0.6) or swapped
+    return f' Did you mean "{named[close[0]]}"?' if close else ""
 
 
 def _unknown_command(error: UnknownCommandError) -> str:
