@@ -49,7 +49,7 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
     meant = word.lstrip("-")
     # Two swapped letters are half of a short word, and so beyond what counts as close.
     swapped = [name for name in named if sorted(name) == sorted(meant)]
-    close = difflib.get_close_matches(meant, list(named), n=1, cutoff=0.6) or swapped
+    close = swapped or difflib.get_close_matches(meant, list(named), n=1, cutoff=0.6)
     return f' Did you mean "{named[close[0]]}"?' if close else ""
 
 
