@@ -162,6 +162,27 @@ async def test_a_repetition_joins_the_call_that_still_runs():
     assert len(stub.seen) == 1
 
 
+async def test_a_call_that_outlives_its_client_is_one_call():
+    """Whoever counts calls in flight counts the provider's: with its client, without it, and taken up by the next one."""
+    crowd = Crowd()
+    async with serving(crowd.answer) as stub, bridged(stub.url) as front, asyncio.timeout(PATIENCE):
+        counts = [front.bridge.calls_in_flight]
+        first = asyncio.create_task(front.ask(QUESTION, headers=FIRST))
+        await crowd.wait_for(1)
+        counts.append(front.bridge.calls_in_flight)
+        first.cancel()
+        with suppress(asyncio.CancelledError):
+            await first
+        again = asyncio.create_task(front.ask(QUESTION, headers=AGAIN))
+        other = asyncio.create_task(front.ask({**QUESTION, "seed": 1}, headers=FIRST))
+        await crowd.wait_for(2)
+        counts.append(front.bridge.calls_in_flight)
+        crowd.go_on.set()
+        await asyncio.gather(again, other)
+        counts.append(front.bridge.calls_in_flight)
+    assert counts == [0, 1, 2, 0]
+
+
 async def test_the_openai_client_does_not_buy_twice():
     """The real client, which times out and repeats by itself, costs one completion."""
     release = asyncio.Event()

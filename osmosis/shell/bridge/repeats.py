@@ -40,6 +40,11 @@ class Repeats:
         self._refused: Counter[bytes] = Counter()
         self._serial = 0
 
+    @property
+    def running(self) -> int:
+        """How many calls run on without a client."""
+        return sum(not call.done() for calls in self._abandoned.values() for call in calls)
+
     def abandon(self, key: bytes, call: asyncio.Task[WholeAnswer], hold_seconds: float) -> None:
         """The client of `call` is gone; the call goes on for `hold_seconds` unless somebody takes it."""
         self._abandoned[key].append(call)

@@ -202,8 +202,8 @@ class Bridge:
 
     @property
     def calls_in_flight(self) -> int:
-        """How many calls are being answered now."""
-        return sum(len(rollout.tasks) for rollout in self._rollouts.values())
+        """How many calls are being answered now. One that runs on for a client that may come back is one too."""
+        return sum(rollout.waited_for + rollout.repeats.running for rollout in self._rollouts.values())
 
     async def stop(self, grace: float = 2.0) -> None:
         """Take no more calls, cancel those in flight, close every connection; waits `grace` seconds at most for clean-up.
@@ -253,9 +253,11 @@ class Bridge:
         task = asyncio.current_task()
         assert task is not None  # a coroutine that runs is in a task
         rollout.tasks.add(task)
+        rollout.waited_for += 1
         try:
             return await answer
         finally:
+            rollout.waited_for -= 1
             rollout.tasks.discard(task)
 
     async def _answer(self, http: web.BaseRequest, rollout: Rollout) -> web.StreamResponse:

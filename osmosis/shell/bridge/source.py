@@ -37,7 +37,8 @@ class Rollout:
 
     `costs` are the US dollars of each finished call, None where they are not known. `digests` counts equal requests, for the
     cassette's ordinals; `repeats` is what clients may come back for, `memory` the reasoning that they may
-    leave out.
+    leave out. `waited_for` counts the clients that wait for an answer; `tasks` is all that ends with the rollout, which may be
+    two for one of them.
     """
 
     source_row: int
@@ -47,6 +48,7 @@ class Rollout:
     costs: list[float | None] = field(default_factory=list)
     digests: Counter[str] = field(default_factory=Counter)
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    waited_for: int = 0
     repeats: Repeats = field(default_factory=Repeats)
     memory: Memory = field(default_factory=dict)
     closed: bool = False
