@@ -80,10 +80,11 @@ format:
 docs: documents
     towncrier build --draft --version "$(python -c 'import osmosis; print(osmosis.__version__)')"
 
-# Write the golden files anew from the code, and show what changed. Read every byte before committing.
+# Write golden files and JSON Schemas anew from the code, and show what changed. Read every byte before committing.
 golden:
+    python -m scripts.generate_schemas
     python -m pytest tests/golden --write-golden
-    git diff --stat -- tests/golden
+    git diff --stat -- tests/golden docs/schemas
 
 # Make the pins in requirements/ follow pyproject.toml; `just lock --upgrade` takes the newest versions that fit.
 lock *flags:

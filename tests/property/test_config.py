@@ -138,48 +138,49 @@ def edited(section: str, key: str, value: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value"),
-    [
-        *(("experiment", "rollout", value) for value in ('""', '".."', '"."', '"a/b"', "'a\\b'", '"a\\u0000"', "1", "[]")),
-        *(
-            ("experiment", "entrypoint", value)
-            for value in (
-                '"/main.py"',
-                '"../main.py"',
-                '"a/../../b.py"',
-                '"."',
-                '"a/.."',
-                '"a/"',
-                "'C:\\x.py'",
-                "'a\\b'",
-                "true",
-            )
-        ),
-        *(("experiment", "branch", value) for value in ('""', '"a b"', '"a\\tb"', "3")),
-        *(("experiment", "commit_sha", value) for value in ('"abc"', '"123456g"', f'"{"a" * 41}"', "1234567")),
-        *(("experiment", "dataset", value) for value in ('""', "1979-05-27", "{}", "1.5")),
-        *(
-            ("evaluation", key, value)
-            for key in ("limit", "n", "batch_size")
-            for value in ("0", "-1", "1.0", '"1"', "false", "9223372036854775808", "[1]")
-        ),
-        *(("evaluation", "pass_threshold", value) for value in ("inf", "-inf", "nan", '"1"', "true", "1" + "0" * 400)),
-        *(
-            ("evaluation", key, value)
-            for key in ("agent_workflow_timeout_s", "grader_timeout_s")
-            for value in ("0", "-0.0", "-1", "inf", "nan", '"60"', "true", "1e300")
-        ),
-        *(("env", name, '"x"') for name in ("lower", "1A", '"A-B"', '""', "_OSMOSIS_X", '"Ä"')),
-        *(("env", "NAME", value) for value in ("1", "true", "[]", '"a\\u0000b"')),
-        *(
-            ("secrets", "required", value)
-            for value in ('"A"', '["a"]', '["_A"]', '["A", "A"]', "[1]", '[""]', '["A\\n"]', "{}", "true")
-        ),
-        ("secrets", "optional", "[]"),
-        ("advanced", "x", "[{a = nan}]"),
-    ],
-)
+BAD_VALUES = [
+    *(("experiment", "rollout", value) for value in ('""', '".."', '"."', '"a/b"', "'a\\b'", '"a\\u0000"', "1", "[]")),
+    *(
+        ("experiment", "entrypoint", value)
+        for value in (
+            '"/main.py"',
+            '"../main.py"',
+            '"a/../../b.py"',
+            '"."',
+            '"a/.."',
+            '"a/"',
+            "'C:\\x.py'",
+            "'a\\b'",
+            "true",
+        )
+    ),
+    *(("experiment", "branch", value) for value in ('""', '"a b"', '"a\\tb"', "3")),
+    *(("experiment", "commit_sha", value) for value in ('"abc"', '"123456g"', f'"{"a" * 41}"', "1234567")),
+    *(("experiment", "dataset", value) for value in ('""', "1979-05-27", "{}", "1.5")),
+    *(
+        ("evaluation", key, value)
+        for key in ("limit", "n", "batch_size")
+        for value in ("0", "-1", "1.0", '"1"', "false", "9223372036854775808", "[1]")
+    ),
+    *(("evaluation", "pass_threshold", value) for value in ("inf", "-inf", "nan", '"1"', "true", "1" + "0" * 400)),
+    *(
+        ("evaluation", key, value)
+        for key in ("agent_workflow_timeout_s", "grader_timeout_s")
+        for value in ("0", "-0.0", "-1", "inf", "nan", '"60"', "true", "1e300")
+    ),
+    *(("env", name, '"x"') for name in ("lower", "1A", '"A-B"', '""', "_OSMOSIS_X", '"Ä"')),
+    *(("env", "NAME", value) for value in ("1", "true", "[]", '"a\\u0000b"')),
+    *(
+        ("secrets", "required", value)
+        for value in ('"A"', '["a"]', '["_A"]', '["A", "A"]', "[1]", '[""]', '["A\\n"]', "{}", "true")
+    ),
+    ("secrets", "optional", "[]"),
+    ("advanced", "x", "[{a = nan}]"),
+]
+"""Section, key and a value in TOML that breaks the one rule of that key."""
+
+
+@pytest.mark.parametrize(("section", "key", "value"), BAD_VALUES)
 def test_bad_values_name_their_key_and_line(section, key, value):
     """Each rule of the contract refuses what breaks it, and says on which line."""
     text = edited(section, key, value)

@@ -1,0 +1,153 @@
+"""What each command writes under `--json`: its envelope around the record of its result, and how it may end.
+
+`generate_schemas.py` draws a schema of each, `generate_reference.py` a page. A command of the tree that is missing here fails
+`tests/golden/test_schemas.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import GenericAlias
+from typing import Any, Literal, NamedTuple
+
+from osmosis.pure.errors import ErrorCode
+from osmosis.pure.finding import AuditStatus
+from osmosis.pure.gate import GateReport, Verdict
+from osmosis.pure.log_page import LogEntry
+from osmosis.pure.regrading import Regraded
+from osmosis.pure.report import NextStep, RunStatus
+from osmosis.pure.rubric_report import RubricStatus
+from osmosis.shell.cli.audit_result import AuditResource
+from osmosis.shell.cli.cassette_result import DiffResource, InspectResource, PruneResource
+from osmosis.shell.cli.comparison_result import ComparisonResource
+from osmosis.shell.cli.completion import CompletionResource
+from osmosis.shell.cli.doctor_result import DoctorResource
+from osmosis.shell.cli.eval_logs import LogExtra
+from osmosis.shell.cli.eval_open import OpenResource
+from osmosis.shell.cli.eval_rubric import RubricResource
+from osmosis.shell.cli.present import SCHEMA_VERSION
+from osmosis.shell.cli.rollout_init import ScaffoldResource
+from osmosis.shell.cli.rollout_serve_loop import ServeLoopResource
+from osmosis.shell.cli.rollout_validate import RolloutCheckResource
+from osmosis.shell.cli.rollout_validate_loop import ValidateLoopResource
+from osmosis.shell.cli.run_events import (
+    ITEM_FINISHED,
+    MILESTONE,
+    PLANNED,
+    PROGRESS,
+    Counts,
+    Finished,
+    Milestone,
+    Planned,
+)
+from osmosis.shell.cli.run_info_result import RunInfo
+from osmosis.shell.cli.run_list_result import ListExtra, RunItem
+from osmosis.shell.cli.run_result import RunResource
+from osmosis.shell.evaluation.run_export import Exported
+from osmosis.shell.evaluation.run_report import Reported
+from scripts.schema_formats import Format, Record, document
+
+
+class Operation(NamedTuple):
+    """A command that does something: the record under `resource`, and the values of `status`."""
+
+    resource: Record
+    statuses: Any = Literal["success"]
+
+
+class Detail(NamedTuple):
+    """A command that shows one thing: the record under `data`."""
+
+    data: Record
+
+
+class Listing(NamedTuple):
+    """A command that shows many: the record of an item, and of the keys that the list has besides."""
+
+    item: Record
+    extra: Record
+
+
+COMMANDS: Mapping[str, Operation | Detail | Listing] = {
+    "doctor": Operation(DoctorResource),
+    "completion": Operation(CompletionResource),
+    "eval run": Operation(RunResource, RunStatus),
+    "eval list": Listing(RunItem, ListExtra),
+    "eval info": Detail(RunInfo),
+    "eval logs": Listing(LogEntry, LogExtra),
+    "eval open": Operation(OpenResource, Literal["success", "noop"]),
+    "eval rubric": Operation(RubricResource, RubricStatus),
+    "eval verify": Operation(AuditResource, AuditStatus),
+    "eval compare": Operation(ComparisonResource),
+    "eval gate": Operation(GateReport, Verdict),
+    "eval export": Operation(Exported),
+    "eval report": Operation(Reported),
+    "eval regrade": Operation(Regraded),
+    "rollout init": Operation(ScaffoldResource),
+    "rollout validate": Operation(RolloutCheckResource, Literal["success", "failed"]),
+    "rollout serve-loop": Operation(ServeLoopResource),
+    "rollout validate-loop": Operation(ValidateLoopResource),
+    "cassette inspect": Operation(InspectResource),
+    "cassette prune": Operation(PruneResource),
+    "cassette diff": Operation(DiffResource, Literal["same", "different"]),
+}
+EVENTS: Mapping[str, Record] = {PLANNED: Planned, MILESTONE: Milestone, ITEM_FINISHED: Finished, PROGRESS: Counts}
+
+_VERSION = {"schema_version": Literal[SCHEMA_VERSION]}
+
+
+def envelope(command: str) -> Format:
+    """The format of the one line that `osmosis COMMAND --json` writes to standard output."""
+    title = f"osmosis {command} --json"
+    match COMMANDS[command]:
+        case Operation(resource, statuses):
+            names = {"status": statuses, "operation": Literal[operation_name(command)], "resource": resource}
+            steps = {"message": str, "next_steps_structured": tuple[NextStep, ...]}
+            made = document("Operation", f"What `osmosis {command}` did.", _VERSION, names, steps)
+        case Detail(data):
+            made = document("Detail", f"What `osmosis {command}` shows.", _VERSION, {"data": data})
+        case Listing(item, extra):
+            items = {"items": GenericAlias(tuple, (item, ...)), "total_count": int, "has_more": bool, "next_offset": int | None}
+            made = document("List", f"What `osmosis {command}` lists.", _VERSION, items, extra)
+    return Format(operation_name(command), title, (made,), "line")
+
+
+def operation_name(command: str) -> str:
+    """`eval.run`: the `operation` of the envelope, and the name of the schema."""
+    return command.replace(" ", ".")
+
+
+_WARNING = document("Text", "What is worth knowing.", {"code": str, "message": str})
+_ERROR = document(
+    "Fault",
+    "What happened, and what to do next. `details.issues` lists every problem of an input: `key`, `where`, `message`.",
+    {"code": ErrorCode, "message": str, "details": dict[str, Any], "hint": str | None},
+)
+
+
+def _event(name: str, data: Record) -> Record:
+    fields = {"event": Literal[name], "at": str, "data": data}
+    return document(f"Event_{name.replace('.', '_')}", f"`{name}`.", _VERSION, fields)
+
+
+STREAM: tuple[Format, ...] = (
+    Format(
+        "warning",
+        "A warning on standard error under --json",
+        (document("Warning", "A warning.", _VERSION, {"cli_version": str, "warning": _WARNING}),),
+        "line",
+    ),
+    Format(
+        "error",
+        "An error on standard error under --json",
+        (document("Error", "An error.", _VERSION, {"command": str, "cli_version": str, "error": _ERROR}),),
+        "line",
+    ),
+    Format(
+        "event",
+        "An event on standard error under osmosis eval run --json --events",
+        tuple(_event(name, data) for name, data in EVENTS.items()),
+        "line",
+    ),
+)
+"""Lines of standard error."""
