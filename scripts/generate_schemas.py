@@ -2,8 +2,8 @@
 
     python -m scripts.generate_schemas
 
-`just golden` runs it. The schemas say what this version writes: a key that is always written is required, a key that is left out
-when it has nothing to say is never null. Readers should ignore keys that they do not know, for later versions add some.
+`just golden` runs it. The schemas say what this version writes: a key that is always written is required, a key that is left
+out when it has nothing to say is never null. Readers should ignore keys that they do not know, for later versions add some.
 """
 
 from __future__ import annotations

@@ -69,9 +69,15 @@ OTHERS = {
 
 
 @cache
+def schema(name: str) -> dict[str, Any]:
+    """The committed schema."""
+    read: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_bytes())
+    return read
+
+
 def validator(name: str) -> Draft202012Validator:
     """The committed schema, ready to judge."""
-    return Draft202012Validator(json.loads((SCHEMAS / f"{name}.schema.json").read_bytes()))
+    return Draft202012Validator(schema(name))
 
 
 def held(path: Path) -> list[Any]:
@@ -117,8 +123,8 @@ def test_the_schemas_are_current() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_a_schema(name: str) -> None:
     """Each is valid JSON Schema 2020-12, and speaks of something."""
-    Draft202012Validator.check_schema(validator(name).schema)
-    assert validator(name).schema["title"]
+    Draft202012Validator.check_schema(schema(name))
+    assert schema(name)["title"]
 
 
 def test_every_command_has_one() -> None:
@@ -172,12 +178,16 @@ def places(part: Any, root: Any, value: Any, path: tuple[Any, ...] = ()) -> Iter
                 yield from places(said, root, inner, (*path, number))
 
 
+KINDS: tuple[Any, ...] = ({"": []}, [[]], "\0", -0.5, None, True)
+"""One value of each kind."""
+
+
 def mutants(name: str, document: Any) -> Iterator[tuple[str, Any]]:
     """`document` with one place spoilt: a value of a kind that is not allowed there, or a key gone that must be there."""
-    root = validator(name).schema
+    root = schema(name)
     for path, part in places(root, root, document):
         judge = Draft202012Validator({**part, "$defs": root["$defs"]})
-        wrong = next((bad for bad in ({"": []}, [[]], "\0", -0.5, None, True) if not judge.is_valid(bad)), None)
+        wrong = next((bad for bad in KINDS if not judge.is_valid(bad)), None)
         if wrong is not None and path:
             yield f"{path} = {wrong!r}", replaced(document, path, wrong)
         for key in part.get("required", ()):
