@@ -9,14 +9,15 @@ from __future__ import annotations
 from cyclopts import App, Parameter
 
 from osmosis import __version__
+from osmosis.shell.cli.help_layout import HelpLayout
 from osmosis.shell.cli.modes import Mode
 
 INJECTED = Parameter(parse=False)
 
 _GLOBAL_OPTIONS = """\
-Options that may stand anywhere on the line:
-  --json     Write the result, warnings and errors as JSON, one object a line.
-  --plain    Write plain lines: no tables, no colour, no questions."""
+Anywhere on the line:
+--json writes the result, warnings and errors as JSON, one object a line.
+--plain writes plain lines: no tables, no colour, no questions."""
 
 _DOCTOR = """\
 Check that everything is ready for a run.
@@ -150,7 +151,7 @@ def build_app(mode: Mode) -> App:
         help="Evaluate LLM agents on this machine.",
         help_epilogue=_GLOBAL_OPTIONS,
         help_format="plaintext",
-        help_formatter="default" if mode is Mode.RICH else "plain",
+        help_formatter=HelpLayout(mode),
         version=f"osmosis-ai {__version__}",
         version_flags=("--version", "-V"),
         default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),
@@ -165,7 +166,12 @@ def build_app(mode: Mode) -> App:
     evaluation.command("osmosis.shell.cli.eval_open:eval_open", name="open", help=_EVAL_OPEN)
     evaluation.command("osmosis.shell.cli.eval_rubric:eval_rubric", name="rubric", help=_EVAL_RUBRIC)
     evaluation.command("osmosis.shell.cli.eval_verify:eval_verify", name="verify", help=_EVAL_VERIFY)
-    evaluation.command("osmosis.shell.cli.eval_compare:eval_compare", name="compare", help=_EVAL_COMPARE)
+    evaluation.command(
+        "osmosis.shell.cli.eval_compare:eval_compare",
+        name="compare",
+        help=_EVAL_COMPARE,
+        usage="osmosis eval compare [OPTIONS] BASELINE CANDIDATES...",
+    )
     evaluation.command("osmosis.shell.cli.eval_gate:eval_gate", name="gate", help=_EVAL_GATE)
     evaluation.command("osmosis.shell.cli.eval_export:eval_export", name="export", help=_EVAL_EXPORT)
     evaluation.command("osmosis.shell.cli.eval_report:eval_report", name="report", help=_EVAL_REPORT)

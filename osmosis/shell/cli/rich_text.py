@@ -31,6 +31,8 @@ from osmosis.shell.cli.result import (
 )
 from osmosis.shell.cli.stream import SteadyStream
 
+_RULE_LEAST = 4
+"""Columns of a rule behind its title."""
 _CELL_MARGIN = 3
 """Columns that a cell takes besides its text: a blank on either side and a rule."""
 
@@ -42,7 +44,7 @@ def renderables_of_result(result: CommandResult, width: int) -> Iterator[Rendera
         yield from _list(result, width)
     else:
         for block in result.blocks:
-            yield from renderables_of_block(block)
+            yield from renderables_of_block(block, width)
     if result.message:
         yield _prose(result.message, style="bold")
     if result.next_steps:
@@ -70,8 +72,8 @@ def fitting_columns(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ..
     return tuple(sorted(shown))
 
 
-def renderables_of_block(block: Block) -> Iterator[RenderableType]:
-    """A scrubbed block."""
+def renderables_of_block(block: Block, width: int) -> Iterator[RenderableType]:
+    """A scrubbed block for a terminal of `width` columns."""
     match block:
         case Table(title, rows):
             table = RichTable(
@@ -83,7 +85,9 @@ def renderables_of_block(block: Block) -> Iterator[RenderableType]:
                 table.add_row(Text(label, style="dim"), Text(value))
             yield table
         case Section(title, lines):
-            yield Rule(Text(title, style="bold"), style="dim", align="left")
+            # A rule cuts its title where it has no room for it.
+            fits = cell_len(title) + _RULE_LEAST <= width
+            yield Rule(Text(title, style="bold"), style="dim", align="left") if fits else _prose(title, style="bold")
             yield from map(_prose, lines)
         case Quote(title, text):
             yield Text(f"{title}:", style="bold")
@@ -120,7 +124,7 @@ class RichText:
 
     def block(self, block: Block) -> None:
         """Write a scrubbed block."""
-        self._write(renderables_of_block(block))
+        self._write(renderables_of_block(block, self.console.width))
 
     def line(self, text: str, emphasis: str = "", emphasised: int | None = None, *, prose: bool = True) -> None:
         """Write one line; `emphasis` styles its first `emphasised` characters, or all of it. `prose` wraps between words."""
