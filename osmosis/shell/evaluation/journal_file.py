@@ -6,18 +6,21 @@ waits for the disk; one thread of its own writes, in order.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from osmosis.pure.journal import JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_evidence import RunEvidence
+
+if TYPE_CHECKING:
+    import asyncio
 
 _CHUNK = 1 << 20
 
@@ -61,7 +64,7 @@ def settle_journal(files: FileLayer, path: Path, reading: JournalReading) -> Non
 
 
 class JournalWriter:
-    """Appends records after what a `JournalReading` found. `size` is how many bytes are durable.
+    """Appends records after what a `JournalReading` found, on the running event loop. `size` is how many bytes are durable.
 
     `evidence` knows the files that records stand on: a rollout's own are made durable before its result, and their digests
     stand in its line.
@@ -79,6 +82,9 @@ class JournalWriter:
         on_committed: Callable[[tuple[str, ...]], None],
         on_failed: Callable[[Exception], None],
     ) -> None:
+        from asyncio import get_running_loop  # noqa: PLC0415 - a look at a finished run reads the journal and needs no loop
+
+        self._loop = get_running_loop()
         self._files = files
         self._sequence = reading.records
         self.size = reading.size
@@ -120,7 +126,7 @@ class JournalWriter:
     def _add(self, record: Record) -> None:
         self._pending.append(record)
         if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_groups())
+            self._writing = self._loop.create_task(self._write_groups())
 
     async def _write_groups(self) -> None:
         while self._pending and not self._failed:
@@ -131,12 +137,11 @@ class JournalWriter:
         self._writing = None
 
     async def _attempt(self, work: Callable[[], None]) -> bool:
-        loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, work)
+            await self._loop.run_in_executor(self._thread, work)
         except Exception as error:  # noqa: BLE001 - a writer that dies without a word would leave the run waiting for ever
             self._failed = True
-            await loop.run_in_executor(self._thread, self._take_back)
+            await self._loop.run_in_executor(self._thread, self._take_back)
             self._on_failed(error)
             return False
         return True

@@ -5,7 +5,6 @@ A signal that this process was started to ignore stays ignored: `nohup`, and she
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -29,6 +28,8 @@ def termination_as_interrupt() -> Iterator[None]:
 @contextmanager
 def interrupts_to(interrupt: Callable[[], None]) -> Iterator[None]:
     """While this lasts, each of the signals calls `interrupt` on the running event loop instead."""
+    import asyncio  # noqa: PLC0415 - long imported where a loop runs; the rest of this is for those without
+
     loop = asyncio.get_running_loop()
     before = _heeded()
     for number in before:
