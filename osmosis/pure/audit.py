@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from osmosis.pure.advice import advice_on
 from osmosis.pure.artifacts import EntryKind
 from osmosis.pure.canonical import lines
 from osmosis.pure.dataset_rows import decode_dataset_rows
 from osmosis.pure.digest import FINGERPRINT_FORMAT, decode_source_files, encode_source_files
 from osmosis.pure.errors import OsmosisError
+from osmosis.pure.evidence_audit import LOG, TRIALS, feeds_projections
 from osmosis.pure.finding import AuditReport, AuditStatus, FileFact, Finding, Remedy, Severity
-from osmosis.pure.index import TRAJECTORY_FILENAME
-from osmosis.pure.journal import JOURNAL_FORMAT, RunHistory, Status, WorkItem
+from osmosis.pure.journal import JOURNAL_FORMAT, RunHistory, Status
 from osmosis.pure.journal_audit import JOURNAL, RunPlan, is_time
 from osmosis.pure.plan import Manifest, RunInputs, decode_manifest, encode_manifest, planned_rows
 from osmosis.pure.projection_audit import COPIES, INDEX, PROJECTIONS, SUMMARY, line_difference, temporary_of
 
 MANIFEST, SOURCE_FILES, DATASET_ROWS = "manifest.json", "source_files.json", "dataset_rows.jsonl"
-LOG, SERVER, TRIALS = "logs.txt", "server.json", "rollout_trials"
-OWN_FILES = (MANIFEST, JOURNAL, SOURCE_FILES, DATASET_ROWS, *PROJECTIONS, LOG, SERVER)
+SERVER, TUNNEL = "server.json", "tunnel.json"
+OWN_FILES = (MANIFEST, JOURNAL, SOURCE_FILES, DATASET_ROWS, *PROJECTIONS, LOG, SERVER, TUNNEL)
 READ_WHOLE = (MANIFEST, SOURCE_FILES, DATASET_ROWS, *PROJECTIONS)
 """Files whose content is looked into; of all others a digest is enough."""
 
@@ -36,24 +37,10 @@ _FINGERPRINT = re.compile(f"{FINGERPRINT_FORMAT}:[0-9a-f]{{32}}")
 _OTHERS = 0o077
 
 
-class TrialFact(msgspec.Struct, frozen=True):
-    """What was found of the trial behind a current result, where it offers no trajectory or no directory.
+class ProcessFact(msgspec.Struct, frozen=True):
+    """What `server.json` or `tunnel.json` says: a process and whether it still runs; `pid` is None when it says nothing."""
 
-    `identity` is the rollout that the trial's own trajectory file names, `copied_identity` the one that the copy below
-    `trajectories/` names; None when there is no such file or it names none.
-    """
-
-    rollout_id: str
-    stem: str
-    directory: EntryKind | None
-    trajectory: bool = False
-    identity: str | None = None
-    copied_identity: str | None = None
-
-
-class ServerFact(msgspec.Struct, frozen=True):
-    """What `server.json` says: a process and whether it still runs; `pid` is None when the file says nothing."""
-
+    path: str
     pid: int | None
     alive: bool
 
@@ -66,11 +53,6 @@ class DatasetFact(msgspec.Struct, frozen=True):
     fingerprint: str
     total_rows: int | None = None
     rows: bytes | None = None
-
-
-def stem(item: WorkItem) -> str:
-    """What the copies of an item's files are called below `trajectories/` and `artifacts/`."""
-    return f"row_{item.row_index}_run_{item.run_index}"
 
 
 # --- The authority ------------------------------------------------------------------------------------------------------------
@@ -110,11 +92,15 @@ def _manifest_problems(plan: RunPlan, content: bytes) -> Iterator[str]:
         yield f"provenance.total_dataset_rows is {total!r}, and rows {plan.rows} are selected"
 
 
-def audit_tail(torn: int, size: int) -> Iterator[Finding]:
-    """The journal's incomplete last line, if there is one: `torn` bytes behind `size` sound ones."""
+def audit_tail(torn: int, size: int, *, cut_short: bool = False) -> Iterator[Finding]:
+    """The journal's incomplete last line, if there is one: `torn` bytes behind `size` sound ones.
+
+    Nothing that was reported is lost with it. After an invocation that did not live to its end it is what a crash leaves.
+    """
     if torn:
         what = f"its last {torn} bytes are an incomplete record, which a crash cut short (from byte {size})"
-        yield Finding(JOURNAL, what, remedy=Remedy.CUT_TAIL)
+        severity = Severity.WARNING if cut_short else Severity.ERROR
+        yield Finding(JOURNAL, what, severity=severity, remedy=Remedy.CUT_TAIL)
 
 
 def audit_journal_file(
@@ -156,29 +142,6 @@ def _indexed(content: bytes) -> Iterator[tuple[int, str]]:
             yield number, _indexed_decoder.decode(line).rollout_id
         except (msgspec.MsgspecError, RecursionError):
             continue
-
-
-def audit_trials(
-    facts: Iterable[TrialFact], entries: Mapping[str, FileFact], copied_artifacts: Container[str]
-) -> Iterator[Finding]:
-    """Whether each current result's trial still has what it had. `copied_artifacts` are the stems below `artifacts/`."""
-    if TRIALS not in entries or entries[TRIALS].kind is not EntryKind.DIRECTORY:
-        yield Finding(TRIALS, "is not a directory" if TRIALS in entries else "is missing")
-    for fact in facts:
-        directory = f"{TRIALS}/{fact.rollout_id}"
-        path = f"{directory}/{TRAJECTORY_FILENAME}"
-        if fact.directory not in (None, EntryKind.DIRECTORY):
-            yield Finding(directory, f"is a {fact.directory}, and a directory is due")
-        elif fact.identity is not None and fact.identity != fact.rollout_id:
-            yield Finding(path, f"belongs to rollout {fact.identity}")
-        elif fact.copied_identity == fact.rollout_id and fact.identity is None:
-            state = "is damaged" if fact.trajectory else "is missing"
-            yield Finding(path, f"{state}; trajectories/{fact.stem}.json still holds the document")
-        elif fact.directory is None and fact.stem in copied_artifacts:
-            yield Finding(directory, f"is missing; artifacts/{fact.stem}/ still holds its files")
-        elif fact.trajectory and fact.identity is None:
-            what = "names no rollout, so it is left out of the index"
-            yield Finding(path, what, severity=Severity.WARNING)
 
 
 # --- What stands beside it ----------------------------------------------------------------------------------------------------
@@ -239,7 +202,7 @@ def _dataset_rows_problems(content: bytes, selected: int) -> Iterator[Finding]:
             yield Finding(DATASET_ROWS, f"holds {len(rows)} rows, and {selected} are selected", min(len(rows), selected) + 1)
 
 
-def audit_files(entries: Mapping[str, FileFact], server: ServerFact | None) -> Iterator[Finding]:
+def audit_files(entries: Mapping[str, FileFact], processes: Iterable[ProcessFact]) -> Iterator[Finding]:
     """Files that others may read, and files that a crash left behind."""
     for path, entry in sorted(entries.items()):
         name = temporary_of(path)
@@ -249,16 +212,19 @@ def audit_files(entries: Mapping[str, FileFact], server: ServerFact | None) -> I
         elif entry.kind is EntryKind.FILE and entry.mode & _OTHERS and (path in OWN_FILES or path.split("/")[0] in COPIES):
             what = f"its mode is {entry.mode:04o}, and 0600 is due: others than its owner may use it"
             yield Finding(path, what, severity=Severity.WARNING, remedy=Remedy.MAKE_PRIVATE)
-    if server is not None:
-        yield Finding(SERVER, _server_text(server), severity=Severity.WARNING)
+    for process in processes:
+        yield Finding(process.path, _process_text(process), severity=Severity.WARNING)
 
 
-def _server_text(server: ServerFact) -> str:
-    if server.pid is None:
+_PROCESS_KINDS = {SERVER: "a rollout server", TUNNEL: "a tunnel"}
+
+
+def _process_text(process: ProcessFact) -> str:
+    if process.pid is None:
         return "does not name a process; the next `osmosis eval run` removes it"
-    if server.alive:
-        return f"process {server.pid}, a rollout server, still runs; the next `osmosis eval run` stops it"
-    return f"process {server.pid} is gone; the next `osmosis eval run` removes the file"
+    if process.alive:
+        return f"process {process.pid}, {_PROCESS_KINDS[process.path]}, still runs; the next `osmosis eval run` stops it"
+    return f"process {process.pid} is gone; the next `osmosis eval run` removes the file"
 
 
 # --- The report ---------------------------------------------------------------------------------------------------------------
@@ -267,17 +233,30 @@ def _server_text(server: ServerFact) -> str:
 def blocks_rebuild(findings: Iterable[Finding]) -> bool:
     """Whether the authority is damaged, so that nothing may be compared with it or rebuilt from it."""
     return any(
-        finding.severity is Severity.ERROR
-        and finding.remedy is None
-        and (finding.path in (MANIFEST, JOURNAL) or finding.path.split("/")[0] == TRIALS)
-        for finding in findings
+        _is_irreparable(finding) and (finding.path in _RECORDS or _is_projected_from(finding.path)) for finding in findings
     )
 
 
-_BLOCKED = (
-    "projections were not compared, because what they follow from is damaged. "
-    "Restore it from a copy, or run again with --fresh, which archives this run."
-)
+_RECORDS = (MANIFEST, JOURNAL)
+
+
+def _is_irreparable(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR and finding.remedy is None
+
+
+def _is_projected_from(path: str) -> bool:
+    top, _, inside = path.partition("/")
+    return top == TRIALS and feeds_projections(inside.partition("/")[2])
+
+
+def awaits_restoring(findings: Iterable[Finding]) -> bool:
+    """Whether files of trials have to be put back before projections can be compared with them."""
+    return any(finding.remedy is Remedy.RESTORE for finding in findings)
+
+
+_BLOCKED = "projections were not compared, because what they follow from is damaged: {names}"
+_AWAITING = "projections were not compared, because files of trials have to be put back first"
+_UNRECORDED = "{count}: the journal holds no digests of their trials' files, which were compared with their copies alone"
 
 
 def audit_report(
@@ -287,14 +266,22 @@ def audit_report(
     history: RunHistory | None,
     records: int,
     findings: Iterable[Finding],
-    blocked: bool,
+    unrecorded: int = 0,
+    dataset: str | None = None,
 ) -> AuditReport:
-    """The report of one look. With a damaged authority (`blocked`) no finding is repairable."""
-    found = tuple(msgspec.structs.replace(finding, remedy=None) if blocked else finding for finding in findings)
+    """The report of one look. Where the authority is damaged, only what the journal proves can be put back, and nothing if
+    the damage is in manifest or journal. `unrecorded` results have no digests in the journal; `dataset` is the one given."""
+    found = tuple(findings)
+    blocked, restoring = blocks_rebuild(found), awaits_restoring(found)
+    if blocked:
+        trusted = not any(_is_irreparable(finding) and finding.path in _RECORDS for finding in found)
+        found = tuple(
+            finding if trusted and finding.remedy is Remedy.RESTORE else msgspec.structs.replace(finding, remedy=None)
+            for finding in found
+        )
     sound = not any(finding.severity is Severity.ERROR for finding in found)
     counts = Counter(result.status for result in history.results.values()) if history else Counter[Status]()
     planned = history.total_items if history else 0
-    unchecked = (_BLOCKED,) if blocked else ()
     return AuditReport(
         status=AuditStatus.SOUND if sound else AuditStatus.UNSOUND,
         run_name=run_name,
@@ -306,14 +293,32 @@ def audit_report(
         pending=planned - counts.total(),
         records=records,
         findings=found,
-        unchecked=unchecked,
+        unchecked=tuple(_unchecked(found, blocked=blocked, restoring=restoring, unrecorded=unrecorded)),
+        advice=advice_on(found, dataset),
     )
 
 
-def after_repair(before: AuditReport, after: AuditReport, kept: Iterable[str]) -> AuditReport:
-    """The report of a repair: what stands after it, and what no longer does. `kept` are the paths of what was moved aside."""
+def _unchecked(findings: Iterable[Finding], *, blocked: bool, restoring: bool, unrecorded: int) -> Iterator[str]:
+    if blocked:
+        wrong = (finding.path for finding in findings if finding.severity is Severity.ERROR)
+        names = sorted({path for path in wrong if path in _RECORDS or _is_projected_from(path)})
+        more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+        yield _BLOCKED.format(names=", ".join(names[:_SHOWN_NAMES]) + more)
+    elif restoring:
+        yield _AWAITING
+    if unrecorded:
+        yield _UNRECORDED.format(count=f"{unrecorded} result{'' if unrecorded == 1 else 's'}")
+
+
+_SHOWN_NAMES = 3
+
+
+def after_repair(before: Sequence[AuditReport], after: AuditReport, kept: Iterable[str]) -> AuditReport:
+    """The report of a repair: what stands after it, and what no longer does of all that was found `before`, in one look or
+    more. `kept` are the paths of what was moved aside."""
     standing = frozenset(after.findings)
-    repaired = tuple(finding for finding in before.findings if finding not in standing)
+    found = dict.fromkeys(finding for report in before for finding in report.findings)
+    repaired = tuple(finding for finding in found if finding not in standing)
     status = AuditStatus.REPAIRED if after.status is AuditStatus.SOUND and repaired else after.status
     return msgspec.structs.replace(after, status=status, repaired=repaired, kept=tuple(kept))
 

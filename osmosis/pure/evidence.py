@@ -64,12 +64,30 @@ def decode_evidence(line: bytes) -> Evidence:
         return Evidence()
 
 
+class ContentDigest:
+    """The digest of a content that comes in parts."""
+
+    __slots__ = ("_hasher",)
+
+    def __init__(self) -> None:
+        self._hasher = xxhash.xxh3_64()
+
+    def update(self, chunk: bytes) -> None:
+        """Take in the next part."""
+        self._hasher.update(chunk)
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of everything so far."""
+        return self._hasher.hexdigest()
+
+
 def digest_of(chunks: Iterable[bytes]) -> str:
-    """The digest of a content that comes in chunks."""
-    hasher = xxhash.xxh3_64()
+    """The digest of a whole content."""
+    content = ContentDigest()
     for chunk in chunks:
-        hasher.update(chunk)
-    return hasher.hexdigest()
+        content.update(chunk)
+    return content.digest
 
 
 def is_digest(value: str) -> bool:

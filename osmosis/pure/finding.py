@@ -31,6 +31,8 @@ class Remedy(StrEnum):
     """Keep the journal's torn tail in a file of its own and cut it off."""
     WRITE_ROWS = "write_rows"
     """Write `dataset_rows.jsonl` again from the dataset that was given."""
+    RESTORE = "restore"
+    """Put a trial's file back from its copy, which holds what the journal recorded of it."""
     MAKE_PRIVATE = "make_private"
     """Take the permissions of group and others away; no content changes."""
 
@@ -85,8 +87,8 @@ class AuditReport(msgspec.Struct, frozen=True):
 
     `findings` are those that stand now, `repaired` those that were mended. The counts are the journal's: planned =
     succeeded + failed + skipped + pending. They are all zero when manifest or journal cannot be read to the end; `records` are
-    the journal's sound ones. `unchecked` says what was not compared, and why; `kept` names the files that a repair moved
-    aside, relative to the run directory.
+    the journal's sound ones. `unchecked` says what was not compared, and why; `advice` what a person can do about findings
+    that no repair mends; `kept` names the files that a repair moved aside, relative to the run directory.
     """
 
     status: AuditStatus
@@ -102,3 +104,4 @@ class AuditReport(msgspec.Struct, frozen=True):
     repaired: tuple[Finding, ...] = ()
     unchecked: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from osmosis.pure.evidence import Evidence, LogMark
 from osmosis.pure.finding import Finding
 from osmosis.pure.journal import (
     Attempt,
@@ -31,6 +32,7 @@ from osmosis.pure.plan import Manifest, RunInputs
 from osmosis.pure.selection import RowSelection
 
 JOURNAL = "events.jsonl"
+_NO_EVIDENCE = Evidence()
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -60,27 +62,50 @@ class SourceRows:
 
 
 class JournalAudit:
-    """Takes the records of one journal, in order. `history` folds those that lie inside the plan."""
+    """Takes the records of one journal, in order. `history` folds those that lie inside the plan.
+
+    What the journal says of files is kept as it comes: `own_files` of the run's own, `log_marks` of the log, and `trial_files`
+    of the trials behind current results, without those of which it says nothing (`osmosis.pure.evidence`).
+    """
 
     def __init__(self, plan: RunPlan) -> None:
         self.history = RunHistory(plan.total_items)
         self.findings: list[Finding] = []
         self.records = 0
         self.with_result: set[str] = set()
+        self.own_files: dict[str, str] = {}
+        self.log_marks: list[LogMark] = []
+        self.trial_files: dict[WorkItem, dict[str, str]] = {}
         self._plan = plan
         self._source_rows = SourceRows(plan.rows)
         self._attempts: dict[str, tuple[WorkItem, int]] = {}
         self._invocation_ids: set[str] = set()
         self._going_on = False
 
-    def add(self, record: Record) -> None:
-        """Check one more record against everything before it, then fold it."""
+    @property
+    def cut_short(self) -> bool:
+        """Whether the last invocation did not live to say why it ended."""
+        return self._going_on
+
+    def add(self, record: Record, evidence: Evidence = _NO_EVIDENCE) -> None:
+        """Check one more record against everything before it, then fold it, and keep what its line says of files."""
         self.records += 1
         problems = [*_time_problems(record), *_CHECKS[type(record)](self, record)]
         self.findings += (Finding(JOURNAL, problem, self.records) for problem in problems)
         item = record.item if isinstance(record, Attempt | Result) else None
         if not any(_time_problems(record)) and (item is None or self._is_planned(item)):
             self.history.add(record)
+            self._keep(record, evidence)
+
+    def _keep(self, record: Record, evidence: Evidence) -> None:
+        if evidence.log is not None:
+            self.log_marks.append(evidence.log)
+        if isinstance(record, InvocationStarted):
+            self.own_files = self.own_files or evidence.files or {}
+        elif isinstance(record, Result) and evidence.files is None:
+            self.trial_files.pop(record.item, None)
+        elif isinstance(record, Result) and evidence.files is not None:
+            self.trial_files[record.item] = evidence.files
 
     def _is_planned(self, item: WorkItem) -> bool:
         return item.row_index < self._plan.rows.count and item.run_index < self._plan.inputs.n

@@ -15,13 +15,14 @@ import msgspec
 from osmosis.pure.artifacts import EntryKind
 from osmosis.pure.canonical import decode_json
 from osmosis.pure.finding import FileFact, Finding, Remedy, Severity
+from osmosis.pure.journal import WorkItem
 
 INDEX, SUMMARY, PROGRESS, METRICS = "index.jsonl", "summary.jsonl", "progress.json", "metrics.json"
 PROJECTIONS = (INDEX, SUMMARY, PROGRESS, METRICS)
-COPIES = ("trajectories", "artifacts")
+TRAJECTORIES, ARTIFACTS = COPIES = ("trajectories", "artifacts")
 """Directories that hold nothing but copies of the trials' files."""
 
-_TEMPORARY = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.tmp")
+_TEMPORARY = re.compile(r"\.(?P<name>.+?)(?:\.[a-z0-9_]{8})?\.tmp")
 _SHOWN_DIFFERENCES = 3
 
 
@@ -36,6 +37,16 @@ def temporary_of(name: str) -> str | None:
     """The file that a temporary file called `name` was to become, None if `name` is not that of one of ours."""
     match = _TEMPORARY.fullmatch(name)
     return match["name"] if match else None
+
+
+def stem(item: WorkItem) -> str:
+    """What the copies of an item's files are called below `trajectories/` and `artifacts/`."""
+    return f"row_{item.row_index}_run_{item.run_index}"
+
+
+def stem_of(path: str) -> str:
+    """The item that a copy is of: `row_0_run_1` for `trajectories/row_0_run_1.json` and `artifacts/row_0_run_1/a/b.txt`."""
+    return path.partition("/")[2].partition("/")[0].removesuffix(".json")
 
 
 def audit_projections(rebuilt: Mapping[str, Rebuilt], entries: Mapping[str, FileFact]) -> Iterator[Finding]:

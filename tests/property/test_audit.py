@@ -12,18 +12,17 @@ from osmosis.pure.artifacts import EntryKind
 from osmosis.pure.audit import (
     MANIFEST,
     OWN_FILES,
-    TrialFact,
     after_repair,
     audit_files,
     audit_journal_file,
     audit_manifest,
     audit_report,
     audit_tail,
-    audit_trials,
     blocks_rebuild,
 )
 from osmosis.pure.canonical import canonical_json, decode_json, pretty_json
 from osmosis.pure.digest import fingerprint
+from osmosis.pure.evidence_audit import TrialFact, audit_trials
 from osmosis.pure.finding import AuditReport, AuditStatus, FileFact, Finding, Remedy, Severity
 from osmosis.pure.journal import Attempt, Ending, InvocationEnded, InvocationStarted, Record, Result, Status, WorkItem
 from osmosis.pure.journal_audit import JournalAudit, RunPlan, SourceRows, is_time
@@ -246,17 +245,27 @@ def test_only_the_authority_blocks(where: list[str]) -> None:
     assert not blocks_rebuild(msgspec.structs.replace(finding, remedy=Remedy.CUT_TAIL) for finding in findings)
 
 
-@given(stories(), st.booleans(), st.lists(st.sampled_from(Remedy) | st.none(), max_size=4))
-def test_counts_of_a_report_add_up(story: Story, blocked: bool, remedies: list[Remedy | None]) -> None:
-    """planned = succeeded + failed + skipped + pending; nothing can be repaired where nothing can be trusted."""
+@given(
+    stories(),
+    st.none() | st.sampled_from([MANIFEST, "events.jsonl", "rollout_trials/x/trajectory.json"]),
+    st.lists(st.sampled_from(Remedy) | st.none(), max_size=4),
+)
+def test_counts_of_a_report_add_up(story: Story, damaged: str | None, remedies: list[Remedy | None]) -> None:
+    """planned = succeeded + failed + skipped + pending; where something that others follow from is damaged, only a trial's
+    file can be put back, and nothing where the journal cannot prove what belongs there. What is left gets advice."""
     history = audited(story.plan, story.records).history
     findings = [Finding("index.jsonl", str(number), remedy=remedy) for number, remedy in enumerate(remedies)]
-    report = audit_report(path="x", run_name="n", history=history, records=3, findings=findings, blocked=blocked)
+    findings += [Finding(damaged, "is wrong")] if damaged else []
+    report = audit_report(path="x", run_name="n", history=history, records=3, findings=findings)
     assert report.planned == report.succeeded + report.failed + report.skipped + report.pending
     assert report.planned == story.plan.total_items
-    assert report.status is (AuditStatus.UNSOUND if remedies else AuditStatus.SOUND)
-    assert not (blocked and any(finding.repairable for finding in report.findings))
-    assert bool(report.unchecked) == blocked
+    assert report.status is (AuditStatus.UNSOUND if findings else AuditStatus.SOUND)
+    proven = {Remedy.RESTORE} if damaged and damaged.startswith("rollout_trials") else set()
+    if damaged:
+        assert {finding.remedy for finding in report.findings} - {None} <= proven
+        assert damaged in report.unchecked[0]
+        assert report.advice
+    assert bool(report.unchecked) == (damaged is not None or Remedy.RESTORE in remedies)
 
 
 def test_what_a_repair_mended_is_what_no_longer_stands() -> None:
@@ -264,13 +273,13 @@ def test_what_a_repair_mended_is_what_no_longer_stands() -> None:
     mended, left = Finding("index.jsonl", "is missing", remedy=Remedy.REBUILD), Finding("source_files.json", "is missing")
 
     def looked(*findings: Finding) -> AuditReport:
-        return audit_report(path="x", run_name="n", history=None, records=0, findings=findings, blocked=False)
+        return audit_report(path="x", run_name="n", history=None, records=0, findings=findings)
 
     before = looked(mended, left)
-    half = after_repair(before, looked(left), ["a"])
+    half = after_repair([before], looked(left), ["a"])
     assert (half.status, half.repaired, half.findings, half.kept) == (AuditStatus.UNSOUND, (mended,), (left,), ("a",))
-    assert after_repair(before, looked(), []).status is AuditStatus.REPAIRED
-    assert after_repair(looked(), looked(), []).status is AuditStatus.SOUND
+    assert after_repair([before], looked(), []).status is AuditStatus.REPAIRED
+    assert after_repair([looked()], looked(), []).status is AuditStatus.SOUND
 
 
 def test_a_journal_that_lost_its_end_is_told_by_its_index() -> None:
@@ -319,7 +328,7 @@ def test_trials_are_judged_by_what_is_left_of_them() -> None:
 def test_files_are_private(mode: int) -> None:
     """Whatever others may do with a file of ours is a warning; a person's own files are theirs."""
     entries = {path: FileFact(EntryKind.FILE, mode) for path in ("manifest.json", "artifacts/a", "notes.txt")}
-    found = [finding.path for finding in audit_files(entries, None)]
+    found = [finding.path for finding in audit_files(entries, [])]
     assert found == (["artifacts/a", "manifest.json"] if mode & 0o077 else [])
 
 

@@ -41,6 +41,7 @@ class AuditResource(msgspec.Struct, frozen=True):
     repaired: tuple[FindingResource, ...]
     unchecked: tuple[str, ...]
     kept: tuple[str, ...]
+    advice: tuple[str, ...]
 
 
 def audit_result(report: AuditReport, working_directory: str, repair_argv: tuple[str, ...]) -> OperationResult:
@@ -71,6 +72,7 @@ def _resource(report: AuditReport) -> AuditResource:
         repaired=tuple(map(_finding, report.repaired)),
         unchecked=report.unchecked,
         kept=report.kept,
+        advice=report.advice,
     )
 
 
@@ -102,7 +104,13 @@ def _blocks(report: AuditReport, base: str) -> Iterator[Block]:
         if findings:
             yield Section(title, tuple(_listed(findings)))
     repaired = tuple(map(str, report.repaired))
-    for title, lines in (("Repaired", repaired), ("Kept beside", report.kept), ("Not checked", report.unchecked)):
+    sections = (
+        ("Repaired", repaired),
+        ("Kept beside", report.kept),
+        ("Not checked", report.unchecked),
+        ("What to do", report.advice),
+    )
+    for title, lines in sections:
         if lines:
             yield Section(title, tuple(_cut(lines)))
     yield Table("Audit", tuple((label, value) for label, value in _rows(report, base) if value))

@@ -28,7 +28,9 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.hostile_files import Unreadable, list_files, read_file
 from osmosis.shell.evaluation.run_directory import RunDirectory
 
-_MAX_FILE_BYTES = 256 << 20
+MAX_FILE_BYTES = 256 << 20
+"""Larger files of a rollout are not copied."""
+
 _NOWHERE = Path(os.devnull)
 """Stands for a trial that must not be looked at: nothing exists below it."""
 
@@ -139,7 +141,7 @@ class Projector:
             self._remove_stale(target, wanted)
         for path in wanted:
             try:
-                self._write(target / path, read_file(source, path, _MAX_FILE_BYTES), durable=False)
+                self._write(target / path, read_file(source, path, MAX_FILE_BYTES), durable=False)
             except Unreadable as reason:
                 self._leave_out(source, path, str(reason))
 
@@ -149,7 +151,7 @@ class Projector:
             self._files.remove_tree(target, step="artifacts.remove")
 
     def _publishable(self, source: Path) -> Iterator[str]:
-        for entry in list_files(source, _MAX_FILE_BYTES):
+        for entry in list_files(source, MAX_FILE_BYTES):
             if entry.problem is None:
                 yield entry.path
             elif entry.path not in RESERVED_PATHS:
@@ -174,7 +176,7 @@ def _encode_progress(manifest: Manifest) -> bytes:
 
 def _read_hostile(trial: Path, name: str) -> bytes | None:
     try:
-        return read_file(trial, name, _MAX_FILE_BYTES)
+        return read_file(trial, name, MAX_FILE_BYTES)
     except Unreadable:
         return None
 
@@ -183,7 +185,7 @@ def _read_regular(path: Path) -> bytes | None:
     """The bytes of a regular file that is not too large; None for anything else, symbolic links above all."""
     try:
         found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_FILE_BYTES:
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
             return None
         return path.read_bytes()
     except OSError:

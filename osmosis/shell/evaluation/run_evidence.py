@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from osmosis.pure.evidence import PASSED_OVER, Evidence, LogMark, digest_of, record_files
+from osmosis.pure.evidence import PASSED_OVER, ContentDigest, Evidence, LogMark, digest_of, record_files
 from osmosis.pure.journal import InvocationEnded, InvocationStarted, Record, Result
 from osmosis.shell.evaluation.run_directory import RunDirectory
 
@@ -60,6 +60,24 @@ def log_mark(directory: RunDirectory) -> LogMark | None:
         return None
     digest = _digest_at(directory.log, size)
     return None if digest is None else LogMark(size, digest)
+
+
+def log_digests(directory: RunDirectory, sizes: Sequence[int]) -> tuple[str, ...]:
+    """The digests of the log's first bytes, one for each of `sizes` (ascending) that it reaches."""
+    found: list[str] = []
+    hasher, position = ContentDigest(), 0
+    try:
+        with open(os.open(directory.log, _FILE), "rb") as file:
+            for size in sizes:
+                for chunk in _chunks(file.fileno(), size - position):
+                    hasher.update(chunk)
+                    position += len(chunk)
+                if position < size:
+                    break
+                found.append(hasher.digest)
+    except OSError:
+        pass
+    return tuple(found)
 
 
 def _digest_at(path: Path, limit: int | None = None) -> str | None:

@@ -38,19 +38,19 @@ def run_directories(root: Path) -> list[RunDirectory]:
     return [directory for directory in found if directory.manifest.is_file()]
 
 
-def locate_run(run: str, working_directory: Path, output: Path | None = None) -> RunDirectory:
+def locate_run(run: str, working_directory: Path, output: Path | None = None, *, lost_manifest: bool = False) -> RunDirectory:
     """The directory of `run`: a path if it holds a separator or is `.` or `..`, else a name below `output`.
 
     `output` is `.osmosis/evals` of the workspace unless given. Raises OsmosisError when no manifest is there; it names the run
-    that was probably meant.
+    that was probably meant. A run that has `lost_manifest` is still one if its journal is there.
     """
     given = Path(run).expanduser()
-    if len(given.parts) != 1 or run.endswith("/") or run in (".", ".."):
+    if os.sep in run or run in ("", ".", "..") or run.startswith("~"):
         path = (working_directory / given).resolve()
         directory = RunDirectory(path.parent, path.name)
     else:
         directory = RunDirectory(output_root(working_directory, output), run)
-    if not directory.manifest.is_file():
+    if not (directory.manifest.is_file() or (lost_manifest and _holds_part_of_a_run(directory))):
         names = sorted(found.name for found in run_directories(directory.output_root))
         close = difflib.get_close_matches(directory.name, names, n=1)
         raise OsmosisError(
@@ -61,3 +61,7 @@ def locate_run(run: str, working_directory: Path, output: Path | None = None) ->
             "`osmosis eval list` shows them.",
         )
     return directory
+
+
+def _holds_part_of_a_run(directory: RunDirectory) -> bool:
+    return os.path.lexists(directory.manifest) or os.path.lexists(directory.journal)
