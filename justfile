@@ -98,7 +98,7 @@ lock-check:
 record-demo *flags:
     python scripts/record_demo.py "$@"
 
-# Measure beside other packages: `just bench runs data`. Flags go to the benchmarks (`--rounds`, `--large`, `--output`).
+# Measure beside other packages: `just bench runs data`. Flags go to the benchmarks (`--rounds`, `--large`, `--record`).
 bench *arguments:
     python -m benchmarks "$@"
 

@@ -1,13 +1,13 @@
-"""The model bridge beside raw aiohttp and LiteLLM, against one stub server (ruling 22): `python benchmarks/bridge.py`.
+"""The model bridge beside raw aiohttp and LiteLLM, against one stub server (ruling 22).
 
-The stub, the bridge and the load each have a process of their own. The three ways take turns, and each is judged by its best
-turn, so that other work on the machine counts least. Reported: calls per second at 64 in flight, and the median latency of one
-call at a time.
+The stub, the bridge and the load each have a process of their own, and each runs on uvloop, as `osmosis eval run` does: no way
+has the better loop. The three ways take turns, and ratios are those of one round. Reported: calls a second at 64 in flight, and
+the median latency of one call at a time. Where other work takes a core away, the bridge waits for one longer than the others,
+being a process more; so its processor time is told too, beside that of a process which calls directly.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import multiprocessing
@@ -21,11 +21,13 @@ import aiohttp
 import uvloop
 from aiohttp import web
 
+from benchmarks.measuring import Finding, Options, at_least, at_most, in_turn, own_cpu_seconds, ratios, told
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor
 from osmosis.shell.bridge import Bridge
 
 TOKEN = "benchmark-token"
+IN_FLIGHT, CALLS, ALONE = 64, 3000, 300
 ANSWER = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -61,17 +63,14 @@ async def serve_bridge(stub: str) -> str:
 
 
 def serve(start: str, argument: str, pipe: Connection) -> None:
-    """A child process: serve until the parent closes its end. The bridge runs on uvloop, as `osmosis eval run` does."""
+    """A child process: serve until the parent closes its end."""
 
     async def run() -> None:
         url = await (serve_stub() if start == "stub" else serve_bridge(argument))
         pipe.send(url)
         await asyncio.get_running_loop().run_in_executor(None, pipe.poll, None)
 
-    if start == "bridge":
-        uvloop.run(run())
-    else:
-        asyncio.run(run())
+    uvloop.run(run())
 
 
 async def throughput(call: Call, calls: int, in_flight: int) -> float:
@@ -125,35 +124,37 @@ def litellm_call(url: str) -> Call:
     return call
 
 
-async def measure(stub: str, bridge: str, rounds: int, calls: int, in_flight: int) -> None:
-    """Let the ways take turns, and print the best of each."""
+async def _measured(stub: str, bridge: str, bridge_process: int, rounds: int) -> list[Finding]:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         ways = {"raw": aiohttp_call(session, stub), "bridge": aiohttp_call(session, bridge), "litellm": litellm_call(stub)}
         rates: dict[str, list[float]] = {name: [] for name in ways}
         medians: dict[str, list[float]] = {name: [] for name in ways}
+        spent: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
-            await throughput(call, 2 * in_flight, in_flight)
-        for _ in range(rounds):
-            for name, call in ways.items():
-                count = calls if name != "litellm" else max(in_flight, calls // 10)
-                rates[name].append(await throughput(call, count, in_flight))
-                medians[name].append(await latency(call, max(20, count // 10)))
-    rate = {name: max(values) for name, values in rates.items()}
-    median = {name: min(values) for name, values in medians.items()}
-    for name in ways:
-        print(f"{name:8} {rate[name]:8.0f} calls/s at {in_flight} in flight   {median[name]:7.3f} ms median, one at a time")
-    print(f"bridge / raw: {rate['bridge'] / rate['raw']:.2f}   (bar: 0.33)")
-    print(f"bridge / LiteLLM: {rate['bridge'] / rate['litellm']:.1f}   (bar: 10)")
-    print(f"added median latency: {median['bridge'] - median['raw']:.3f} ms   (bar: 1)")
+            await throughput(call, 2 * IN_FLIGHT, IN_FLIGHT)
+        for number in range(rounds):
+            for name in in_turn(list(ways), number):
+                count = CALLS if name != "litellm" else CALLS // 10
+                process = bridge_process if name == "bridge" else os.getpid()
+                before = own_cpu_seconds(process)
+                rates[name].append(await throughput(ways[name], count, IN_FLIGHT))
+                spent[name].append(1000 * (own_cpu_seconds(process) - before) / count)
+                medians[name].append(await latency(ways[name], ALONE))
+    added = [mine - raw for mine, raw in zip(medians["bridge"], medians["raw"], strict=True)]
+    return [
+        *(told(f"calls a second, {IN_FLIGHT} in flight: {name}", rates[name], "") for name in ways),
+        at_least("bridge, of raw aiohttp", ratios(rates["bridge"], rates["raw"]), 1 / 3, ""),
+        at_least("bridge, times LiteLLM", ratios(rates["bridge"], rates["litellm"]), 10.0, ""),
+        *(told(f"processor time a call: {name}", spent[name], "ms") for name in ways),
+        told("the same, bridge of raw aiohttp", ratios(spent["bridge"], spent["raw"]), ""),
+        told("the same, LiteLLM of the bridge", ratios(spent["litellm"], spent["bridge"]), ""),
+        *(told(f"median latency, one at a time: {name}", medians[name], "ms") for name in ways),
+        at_most("latency that the bridge adds", added, 1.0, "ms"),
+    ]
 
 
-def main() -> None:
-    """Start the children, measure, and stop them."""
-    parser = argparse.ArgumentParser(description="throughput and latency of the model bridge")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--calls", type=int, default=3000)
-    parser.add_argument("--in-flight", type=int, default=64)
-    options = parser.parse_args()
+def measure(options: Options) -> list[Finding]:
+    """Start the children, let the ways take turns, and stop the children. Rounds are short, so there are twice as many."""
     context = multiprocessing.get_context("spawn")
     children = []
     urls = {"stub": "", "bridge": ""}
@@ -164,13 +165,9 @@ def main() -> None:
         urls[name] = ours.recv()
         children.append((child, ours))
     try:
-        asyncio.run(measure(urls["stub"], urls["bridge"], options.rounds, options.calls, options.in_flight))
+        return uvloop.run(_measured(urls["stub"], urls["bridge"], children[-1][0].pid or 0, 2 * options.rounds + 1))
     finally:
         for child, pipe in children:
             pipe.close()
             child.terminate()
             child.join()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
-"""Judgements beside the same calls through LiteLLM, against one stub (issue 7): `python benchmarks/judge_throughput.py`.
+"""Judgements beside the same calls through LiteLLM, against one stub (issue 7).
 
-The stub has a process of its own. Both ways send the same prompts, at the same number in flight, and$
-take turns, and each is judged by its best turn, so that other work on the machine counts least. `litellm.acompletion` gets the
-messages ready made and its replies are not even parsed. One JSON object is printed.
+The stub has a process of its own. Both ways send the same prompts, at the same number in flight, and take turns; ratios are
+those of one round. `litellm.acompletion` gets the messages ready made, from before the clock starts, and its replies are not
+even parsed. `python -m benchmarks.judge_throughput` prints one turn of ours as JSON, for a test of what it counts.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import contextlib
 import json
 import multiprocessing
 import os
-import resource
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
 from aiohttp import web
 
+from benchmarks.measuring import Finding, Options, in_turn, ratios, told
 from osmosis.pure.rubric import Question, build_prompt
 from osmosis_ai import evaluate_rubrics
 
@@ -81,14 +81,24 @@ def candidates(count: int) -> list[str]:
     return [f"Answer {number}: " + "word " * 200 for number in range(count)]
 
 
-async def by_osmosis(count: int, in_flight: int) -> dict[str, Any]:
+Way = Callable[[], Awaitable[dict[str, Any]]]
+"""One turn, made ready."""
+
+
+def by_osmosis(count: int, in_flight: int) -> Way:
     """The batch function, its prompts and replies included."""
-    batch = await evaluate_rubrics(RUBRIC, candidates(count), MODEL, max_in_flight=in_flight)
-    usage = batch.usage
-    return {"scores": sum(score == 0.85 for score in batch.scores), "calls": usage.calls, "total_tokens": usage.total_tokens}
+    texts = candidates(count)
+
+    async def turn() -> dict[str, Any]:
+        batch = await evaluate_rubrics(RUBRIC, texts, MODEL, max_in_flight=in_flight)
+        usage = batch.usage
+        right = sum(score == 0.85 for score in batch.scores)
+        return {"scores": right, "calls": usage.calls, "total_tokens": usage.total_tokens}
+
+    return turn
 
 
-async def by_litellm(count: int, in_flight: int) -> dict[str, Any]:
+def by_litellm(count: int, in_flight: int) -> Way:
     """`litellm.acompletion` with the same messages."""
     import litellm  # noqa: PLC0415 - after its switch was set
 
@@ -106,18 +116,19 @@ async def by_litellm(count: int, in_flight: int) -> dict[str, Any]:
             )
             return int(answer.usage.total_tokens)
 
-    tokens = await asyncio.gather(*map(call, prompts))
-    return {"calls": len(tokens), "total_tokens": sum(tokens)}
+    async def turn() -> dict[str, Any]:
+        tokens = await asyncio.gather(*map(call, prompts))
+        return {"calls": len(tokens), "total_tokens": sum(tokens)}
+
+    return turn
 
 
-async def measured(
-    way: Callable[[int, int], Awaitable[dict[str, Any]]], count: int, in_flight: int, url: str
-) -> dict[str, Any]:
+async def measured(way: Way, count: int, url: str) -> dict[str, Any]:
     """One turn of one way: what it counted, what the stub counted, and calls per second."""
     began = time.perf_counter()
-    found = await way(count, in_flight)
+    found = await way()
     seconds = time.perf_counter() - began
-    return {**found, "stub": await stub_counts(url), "per_second": round(count / seconds, 1)}
+    return {**found, "stub": await stub_counts(url), "per_second": count / seconds}
 
 
 async def stub_counts(url: str) -> Any:
@@ -138,26 +149,53 @@ async def memory_growth(in_flight: int, count: int) -> int:
     return peak - before
 
 
-def best(turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The quickest turn."""
-    return max(turns, key=lambda turn: float(turn["per_second"]))
+async def one_turn(count: int, in_flight: int, url: str) -> dict[str, Any]:
+    """What one batch of ours counts, and what it takes."""
+    turn = await measured(by_osmosis(count, in_flight), count, url)
+    return {"turn": turn, "peak_bytes": await memory_growth(in_flight, count)}
 
 
-async def compare(count: int, in_flight: int, rounds: int, url: str, *, litellm: bool) -> dict[str, Any]:
-    """Both ways in turn."""
-    ours: list[dict[str, Any]] = []
-    theirs: list[dict[str, Any]] = []
-    for _ in range(rounds):
-        ours.append(await measured(by_osmosis, count, in_flight, url))
-        if litellm:
-            theirs.append(await measured(by_litellm, count, in_flight, url))
-    result: dict[str, Any] = {"count": count, "in_flight": in_flight, "osmosis": best(ours), "turns": ours}
-    result["peak_bytes"] = await memory_growth(in_flight, count)
-    if theirs:
-        result["litellm"] = best(theirs)
-        result["times_litellm"] = round(best(ours)["per_second"] / best(theirs)["per_second"], 1)
-    result["max_rss_kib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return result
+async def compared(count: int, in_flight: int, rounds: int, url: str) -> list[Finding]:
+    """Both ways in turn, each warm."""
+    ways = {"ours": by_osmosis, "LiteLLM": by_litellm}
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    for make in ways.values():
+        await make(2 * in_flight, in_flight)()
+    await stub_counts(url)
+    for number in range(rounds):
+        for name in in_turn(list(ways), number):
+            turn = await measured(ways[name](count, in_flight), count, url)
+            if turn["stub"]["calls"] != count:
+                raise RuntimeError(f"{name} made {turn['stub']['calls']} calls for {count} judgements")
+            rates[name].append(turn["per_second"])
+    return [
+        *(told(f"judgements a second, {in_flight} in flight: {name}", rates[name], "") for name in ways),
+        told("judgements, times LiteLLM", ratios(rates["ours"], rates["LiteLLM"]), ""),
+        told(f"memory of a batch of {count} beyond what it began with", [await memory_growth(in_flight, count) / 1e6], "MB"),
+    ]
+
+
+@contextlib.contextmanager
+def stub() -> Iterator[str]:
+    """The stub while the context lasts; its URL."""
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=serve_stub, args=(there,), daemon=True)
+    child.start()
+    there.close()
+    url: str = here.recv()
+    os.environ["OPENAI_BASE_URL"] = f"{url}/v1"
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    try:
+        yield url
+    finally:
+        here.close()
+        child.join(20)
+
+
+def measure(options: Options) -> list[Finding]:
+    """Judgements a second, both ways."""
+    with stub() as url:
+        return asyncio.run(compared(1000, 32, options.rounds, url))
 
 
 def main() -> None:
@@ -165,33 +203,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--in-flight", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--without-litellm", action="store_true")
-    arguments = parser.parse_args()
-    here, there = multiprocessing.Pipe()
-    stub = multiprocessing.get_context("spawn").Process(target=serve_stub, args=(there,), daemon=True)
-    stub.start()
-    there.close()
-    url = here.recv()
-    os.environ["OPENAI_BASE_URL"] = f"{url}/v1"
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    try:
-        print(
-            json.dumps(
-                asyncio.run(
-                    compare(
-                        arguments.count,
-                        arguments.in_flight,
-                        arguments.rounds,
-                        url,
-                        litellm=not arguments.without_litellm,
-                    )
-                )
-            )
-        )
-    finally:
-        here.close()
-        stub.join(20)
+    given = parser.parse_args()
+    with stub() as url:
+        print(json.dumps(asyncio.run(one_turn(given.count, given.in_flight, url))))
 
 
 if __name__ == "__main__":

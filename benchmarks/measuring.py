@@ -1,28 +1,45 @@
 """One command, run to its end and measured from outside: time, processor, memory, bytes; and ratios with their spread.
 
 Processor time and bytes come from the kernel's own accounts of the dead, so they miss nothing and a busy machine changes them
-little. Wall times mean something only beside a peer that ran in the same minutes.
+little. Whoever a command leaves behind is adopted, ended and counted too: no side is cheap because its work goes on elsewhere.
+Wall times mean something only beside a peer that ran in the same minutes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
+import select
+import signal
 import statistics
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 TICKS = os.sysconf("SC_CLK_TCK")
-_LOOK_SECONDS = 0.05
+_LOOK_MILLISECONDS = 50
+_GRACE_SECONDS = 5.0
+"""How long what a command left behind may take to end by itself."""
+_SUBREAPER = 36  # Linux, prctl(2): PR_SET_CHILD_SUBREAPER
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What the command line asks of every benchmark. `share`: of the full size of files; `large`: also what takes minutes."""
+
+    rounds: int = 3
+    share: float = 0.2
+    large: bool = False
 
 
 class Measured(msgspec.Struct, frozen=True):
     """What one command cost. Times in seconds; `cpu` is of the command's own process, `tree_cpu` of all its children too, as
     are `written` bytes (given to the file systems). `peak` is the resident memory of the command's own process, in bytes.
-    `started` is on the clock of `time.monotonic`."""
+    `started` is on the clock of `time.monotonic`. `left` counts the processes that outlived the command."""
 
     code: int
     started: float
@@ -31,35 +48,51 @@ class Measured(msgspec.Struct, frozen=True):
     tree_cpu: float
     written: int
     peak: int
+    left: int
     output: str
 
 
 def run(command: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path) -> Measured:
     """Run `command` to its end; what it says goes to the file `log`."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+    before = _children()
     with log.open("wb") as output:
         started = time.monotonic()
         child = subprocess.Popen(
             command, cwd=directory, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
-        peak = 0
-        # The dead have no memory, so it is looked at while they live; the rest is read before they are buried.
-        while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-            peak = max(peak, _peak(child.pid))
-            time.sleep(_LOOK_SECONDS)
+        peak = _watch(child.pid)
         wall = time.monotonic() - started
-        own, children = _cpu_seconds(child.pid)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+    # The rest is read before the dead are buried.
+    own = own_cpu_seconds(child.pid)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    left = _adopted(before)
     return Measured(
         code=child.returncode,
         started=started,
         wall=wall,
         cpu=own,
-        tree_cpu=own + children,
-        written=usage.ru_oublock * 512,
+        tree_cpu=usage.ru_utime + usage.ru_stime + sum(one.ru_utime + one.ru_stime for one in left),
+        written=512 * (usage.ru_oublock + sum(one.ru_oublock for one in left)),
         peak=peak,
+        left=len(left),
         output=log.read_text(errors="replace"),
     )
+
+
+def _watch(pid: int) -> int:
+    """Wait for the end of a process, which stays a zombie. Returns its peak memory: the dead have none, so it is looked at
+    while they live."""
+    peak, end = 0, os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        while not poll.poll(_LOOK_MILLISECONDS):
+            peak = max(peak, _peak(pid))
+    finally:
+        os.close(end)
+    return peak
 
 
 def _peak(pid: int) -> int:
@@ -71,10 +104,41 @@ def _peak(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-def _cpu_seconds(pid: int) -> tuple[float, float]:
-    """User and system time of a process, and of its children that it has waited for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS, (int(fields[13]) + int(fields[14])) / TICKS
+def _stat(pid: int) -> list[str]:
+    """The fields of a process after its name; the first is its state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def own_cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its threads, living or not yet buried."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _children() -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if int(_stat(int(path.name))[1]) == os.getpid():
+                found.add(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def _adopted(before: set[int]) -> list[resource.struct_rusage]:
+    """Bury what a command left to us, after a grace; what it cost. `before`: our own children."""
+    costs, deadline = [], time.monotonic() + _GRACE_SECONDS
+    while orphans := _children() - before:
+        for pid in orphans:
+            end = os.pidfd_open(pid)
+            try:
+                if not select.select([end], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                    signal.pidfd_send_signal(end, signal.SIGKILL)
+            finally:
+                os.close(end)
+            costs.append(os.wait4(pid, 0)[2])
+    return costs
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -93,12 +157,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 def at_most(name: str, values: Sequence[float], bar: float, unit: str) -> Finding:
     """A figure whose median must not lie above the bar."""
-    return _finding(name, values, unit, f"at most {bar:g}", statistics.median(values) <= bar)
+    return _finding(name, values, unit, f"at most {bar:.3g}", statistics.median(values) <= bar)
 
 
 def at_least(name: str, values: Sequence[float], bar: float, unit: str) -> Finding:
     """A figure whose median must not lie below the bar."""
-    return _finding(name, values, unit, f"at least {bar:g}", statistics.median(values) >= bar)
+    return _finding(name, values, unit, f"at least {bar:.3g}", statistics.median(values) >= bar)
 
 
 def told(name: str, values: Sequence[float], unit: str) -> Finding:
@@ -109,6 +173,15 @@ def told(name: str, values: Sequence[float], unit: str) -> Finding:
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     """Round by round, so that what slows the machine for a while slows both sides of a ratio."""
     return [mine / other for mine, other in zip(ours, theirs, strict=True)]
+
+
+_Side = TypeVar("_Side")
+
+
+def in_turn(sides: Sequence[_Side], number: int) -> list[_Side]:
+    """The sides in the order of a round: another one begins each time, so that none always follows the same."""
+    first = number % len(sides)
+    return [*sides[first:], *sides[:first]]
 
 
 def _finding(name: str, values: Sequence[float], unit: str, bar: str, met: bool | None) -> Finding:

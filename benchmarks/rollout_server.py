@@ -1,17 +1,14 @@
-"""How much CPU a rollout server spends on a trivial rollout: this package beside the public one, in the same minute.
-
-    python benchmarks/rollout_server.py [--rollouts 2000] [--in-flight 64] [--rounds 3]
+"""How much CPU a rollout server spends on a trivial rollout: this package beside the public one, in the same minutes.
 
 Each round starts both servers on the same entrypoint, lets the same client run the same rollouts over loopback, and reads the
 server's own CPU time (user and system) from the kernel, so that a busy machine costs time but not truth. A rollout is a start,
-two or three long polls, a workflow, a grader, and a trajectory on disk. Each server runs in the environment that its extra
-`server` makes: the public one in `.venv-interop` (`python scripts/interop_env.py`). The best round of each counts. Rollouts
-write to memory unless `--root` names a disk: the kernel's work for a file on a disk that others use varies fivefold.
+two or three long polls, a workflow, a grader, and a trajectory in a file. Each server runs in the environment that its extra
+`server` makes. Both write to a disk, where a run lies and where the bar holds, and both write to memory, which leaves out what
+the kernel does for a disk that others use too.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -24,51 +21,44 @@ from pathlib import Path
 
 import aiohttp
 
+from benchmarks.measuring import Finding, Options, at_most, in_turn, own_cpu_seconds, ratios, told
+from benchmarks.run_workspace import PUBLIC, make_public_environment
+
 ROOT = Path(__file__).resolve().parent.parent
 ENTRYPOINT = Path(__file__).with_name("trivial_rollout.py")
-PUBLIC_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir()  # noqa: S108 - a directory of its own
+MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made there
 BAR = 1 / 3
-TICKS = os.sysconf("SC_CLK_TCK")
+WARM, ROLLOUTS, IN_FLIGHT = 200, 2000, 64
 
 
-def main() -> None:
-    """Measure and report; exit code 1 if this package spends more than a third."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rollouts", type=int, default=2000)
-    parser.add_argument("--in-flight", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument(
-        "--root", default=MEMORY, help=f"where rollouts write [{MEMORY}]; a disk adds what its other users cost"
-    )
-    parser.add_argument("--only-ours", action="store_true", help="no comparison; for profiling")
-    arguments = parser.parse_args()
-    servers = {"this package": sys.executable}
-    if not arguments.only_ours:
-        if not PUBLIC_PYTHON.exists():
-            sys.exit(
-                "rollout_server: the public package is not there; make its environment with: python scripts/interop_env.py"
-            )
-        servers["public 0.3.8"] = str(PUBLIC_PYTHON)
-    best = dict.fromkeys(servers, float("inf"))
-    for number in range(arguments.rounds):
-        for name, python in servers.items():
-            spent = measure(python, arguments.rollouts, arguments.in_flight, arguments.root)
-            best[name] = min(best[name], spent)
-            print(f"round {number + 1}  {name:14}  {spent * 1000:6.3f} ms of server CPU a rollout", flush=True)
-    if not arguments.only_ours:
-        share = best["this package"] / best["public 0.3.8"]
-        print(f"best of {arguments.rounds}: {share:.2f} of the public server's (the bar is {BAR:.2f})")
-        sys.exit(share > BAR)
+def measure(options: Options) -> list[Finding]:
+    """Milliseconds of server CPU a rollout, and the ratio to the public server's."""
+    make_public_environment()
+    servers = {"ours": sys.executable}
+    if (PUBLIC / "python").exists():
+        servers["public"] = str(PUBLIC / "python")
+    places = {"on a disk": tempfile.gettempdir()} | ({"in memory": str(MEMORY)} if MEMORY.is_dir() else {})
+    findings = []
+    for place, directory in places.items():
+        spent: dict[str, list[float]] = {name: [] for name in servers}
+        for number in range(options.rounds):
+            for name in in_turn(list(servers), number):
+                spent[name].append(1000 * server_cpu(servers[name], directory))
+        findings += [told(f"server CPU a rollout, {place}: {name}", spent[name], "ms") for name in servers]
+        if "public" in servers:
+            found = ratios(spent["ours"], spent["public"])
+            name = f"server CPU a rollout, {place}, of the public server's"
+            findings.append(at_most(name, found, BAR, ""))
+    return findings
 
 
-def measure(python: str, rollouts: int, in_flight: int, where: str | None) -> float:
-    """Seconds of the server's CPU time for each rollout."""
+def server_cpu(python: str, where: str) -> float:
+    """Seconds of the server's CPU time for each rollout, once it is warm."""
     with tempfile.TemporaryDirectory(prefix="osmosis-bench-", dir=where) as root, serving(python, Path(root)) as (pid, url):
-        asyncio.run(drive(url, 200, in_flight, "warm"))
-        before = cpu_seconds(pid)
-        asyncio.run(drive(url, rollouts, in_flight, "r"))
-        return (cpu_seconds(pid) - before) / rollouts
+        asyncio.run(drive(url, WARM, IN_FLIGHT, "warm"))
+        before = own_cpu_seconds(pid)
+        asyncio.run(drive(url, ROLLOUTS, IN_FLIGHT, "r"))
+        return (own_cpu_seconds(pid) - before) / ROLLOUTS
 
 
 @contextmanager
@@ -84,12 +74,6 @@ def serving(python: str, root: Path) -> Iterator[tuple[int, str]]:
         process.kill()
         process.wait()
         process.stdout.close()
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of a process and its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 async def drive(url: str, rollouts: int, in_flight: int, prefix: str) -> None:
@@ -127,7 +111,3 @@ async def _rollout(session: aiohttp.ClientSession, url: str, name: str) -> None:
             break
     if result["status"] != "success":
         raise RuntimeError(f"rollout {name}: {result}")
-
-
-if __name__ == "__main__":
-    main()
