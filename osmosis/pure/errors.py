@@ -19,15 +19,25 @@ class ErrorCode(StrEnum):
     """The closed set of machine-readable error codes that local commands use."""
 
     VALIDATION = "VALIDATION"
+    """An input is not what it must be: the command line, a config, a dataset, a file of a run."""
     NOT_FOUND = "NOT_FOUND"
+    """There is no such file, run or row."""
     CONFLICT = "CONFLICT"
+    """It is there already, belongs to other inputs, or somebody else works on it."""
     WORKSPACE_REQUIRED = "WORKSPACE_REQUIRED"
+    """The command was not run inside a workspace."""
     INTERACTIVE_REQUIRED = "INTERACTIVE_REQUIRED"
+    """A question would have to be asked, and nobody can be asked."""
     AUTH_REQUIRED = "AUTH_REQUIRED"
+    """A key is missing, or was rejected."""
     RATE_LIMITED = "RATE_LIMITED"
+    """A provider takes no more requests now."""
     NETWORK = "NETWORK"
+    """A host does not answer."""
     PLATFORM_ERROR = "PLATFORM_ERROR"
+    """A provider or a platform answered with an error of its own."""
     INTERNAL = "INTERNAL"
+    """A fault of Osmosis itself."""
 
 
 class Problem(msgspec.Struct, frozen=True):

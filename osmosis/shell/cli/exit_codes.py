@@ -22,7 +22,9 @@ class ExitCode(IntEnum):
     ALL_FAILED = 3
     """The run finished and every item failed."""
     GATE_FAILED = 4
+    """`eval gate`: the run fell behind its baseline by more than is allowed."""
     GATE_INCONCLUSIVE = 5
+    """`eval gate`: the data cannot tell."""
     INTERRUPTED = 130
     """Ctrl-C or a termination signal (128 + SIGINT, as shells report it)."""
 
