@@ -87,7 +87,7 @@ def _decode(data: bytes | str) -> Any:
 def _decode_slowly(data: bytes | str) -> Any:
     # Bytes must be UTF-8; a string is what it is, lone surrogates included.
     text = data.decode() if isinstance(data, bytes) else data
-    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
 
 
 def _count_keys(value: Any) -> int:
@@ -109,6 +109,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        # Python reads no more than some thousand digits, because the time that takes grows with their square.
+        raise ValueError(f"a whole number of {len(text.lstrip('-')):,} digits; write it as a string") from None
 
 
 def _finite(text: str) -> float:

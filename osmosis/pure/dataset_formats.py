@@ -1,6 +1,7 @@
 """JSONL and CSV, strictly: bytes in, batches of records out (rulings 8 and 9; contract `eval_local.md` section 3).
 
-Both readers take the file in chunks of any size and hold one block of lines at a time. Lines end with `\n` alone; U+2028,
+Both readers take the file in chunks of any size and hold one block of lines at a time; each batch carries the bytes it was read
+from, and the format's `again` reads them a second time. Lines end with `\n` alone; U+2028,
 U+0085, form feeds and NUL are data. A UTF-8 byte order mark at the start is skipped; bytes that are not UTF-8 are an error that
 names their offset.
 
@@ -15,8 +16,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -31,11 +32,13 @@ BLOCK_BYTES = 256 * 1024
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """Whole lines: `data` begins at `offset` in the file with line `line`. Only the file's last block may lack a final `\n`."""
+    """Whole lines: `data`, with `newlines` in it, begins at `offset` in the file with line `line`. Only the file's last block
+    may lack a final newline."""
 
     data: bytes
     offset: int
     line: int
+    newlines: int
 
 
 def _blocks(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_Block]:
@@ -43,28 +46,38 @@ def _blocks(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_
     pending: list[bytes] = []
     size = tail = 0  # bytes pending, and how many of them stand behind the last newline
     offset, line = 0, 1
-    for chunk in chunks:
-        pending.append(chunk)
-        size += len(chunk)
-        newline = chunk.rfind(b"\n")
-        tail = tail + len(chunk) if newline < 0 else len(chunk) - newline - 1
+    for part in _parts(chunks, block_bytes):
+        pending.append(part)
+        size += len(part)
+        newline = part.rfind(b"\n")
+        tail = tail + len(part) if newline < 0 else len(part) - newline - 1
         if size >= block_bytes and size > tail:
             data = b"".join(pending)
-            pending, size = [data[size - tail :]], tail
-            block = _begin(data[: len(data) - tail], offset, line)
+            whole = len(data) - tail
+            pending, size = [data[whole:]], tail
+            block = _begin(data[:whole], offset, line)
             yield block
-            offset += len(data) - tail
-            line += block.data.count(b"\n")
+            offset += whole
+            line += block.newlines
         if tail > MAX_RECORD_BYTES:
             raise invalid_dataset(label, [_too_long(label, line)], 1)
     if size:
         yield _begin(b"".join(pending), offset, line)
 
 
+def _parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Chunks that are larger than `size`, cut into parts of that size."""
+    for chunk in chunks:
+        if len(chunk) <= size:
+            yield chunk
+        else:
+            yield from (chunk[start : start + size] for start in range(0, len(chunk), size))
+
+
 def _begin(data: bytes, offset: int, line: int) -> _Block:
     if offset == 0 and data.startswith(BYTE_ORDER_MARK):
-        return _Block(data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK), line)
-    return _Block(data, offset, line)
+        data, offset = data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
+    return _Block(data, offset, line, data.count(b"\n"))
 
 
 def _too_long(label: str, line: int) -> Problem:
@@ -85,22 +98,26 @@ def read_jsonl(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_
     line beyond MAX_RECORD_BYTES.
     """
     for block in _blocks(chunks, label, block_bytes):
-        records = _decode_plain_block(block.data)
+        records = _decode_plain_block(block.data, block.newlines)
         if records is None:
             yield _decode_lines(block, label)
         else:
-            yield RecordBatch(len(records), records, range(block.line, block.line + len(records)))
+            lines = range(block.line, block.line + len(records))
+            yield RecordBatch(len(records), records, lines, offset=block.offset, data=block.data)
 
 
-def _decode_plain_block(data: bytes) -> list[dict[str, Any]] | None:
+def _decode_plain_block(data: bytes, newlines: int) -> list[dict[str, Any]] | None:
     """Decode a block at once, or return None where its lines must be looked at one by one.
 
     The decoder accepts any white space between and inside values. If each line begins with `{` and ends with `}`, a newline
     can only stand between two values; as many values as lines then means one value a line. If the values have as many keys as
     the text has places that can end a key, no key was swallowed by a namesake.
     """
-    borders = data.count(b"}\n{") + data.count(b"}\r\n{")
-    if not data.startswith(b"{") or borders != data.count(b"\n") - data.endswith(b"\n"):
+    between = newlines - data.endswith(b"\n")
+    borders = data.count(b"}\n{")
+    if borders < between:
+        borders += data.count(b"}\r\n{")
+    if not data.startswith(b"{") or borders != between:
         return None
     try:
         records: list[dict[str, Any]] = _lines_decoder.decode_lines(data)
@@ -138,7 +155,16 @@ def _decode_lines(block: _Block, label: str) -> RecordBatch:
             if wrong is not None:
                 problems.append(Problem(f"{label}:{number}", wrong))
         offset += len(line) + 1
-    return RecordBatch(len(records), records, numbers, tuple(problems))
+    return RecordBatch(len(records), records, numbers, tuple(problems), offset=block.offset, data=block.data)
+
+
+def _jsonl_again(_: bytes, data: bytes) -> Sequence[Values]:
+    """The records of whole lines that `read_jsonl` found sound: one object a line, so the decoder need not be watched."""
+    try:
+        return cast("list[Values]", _lines_decoder.decode_lines(data))
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        # Half characters, and numbers that only the standard library takes.
+        return [values for batch in read_jsonl([data], "") for values in batch.records if values is not None]
 
 
 def _decode_record(line: bytes, offset: int, label: str) -> tuple[Values | None, str | None]:
@@ -167,21 +193,29 @@ def read_csv(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_BY
     A malformed or ragged record becomes a problem of its batch. Raises OsmosisError for bytes that are not UTF-8, for a header
     with duplicate names or without the columns that rows need, and for a record beyond MAX_RECORD_BYTES.
     """
-    header: tuple[str, ...] | None = None
-    for group in _csv_records(chunks, label, block_bytes):
+    header: tuple[str, ...] = ()
+    header_bytes = b""
+    for group in _csv_groups(chunks, label, block_bytes):
+        found, data, offset = group.records, group.data, group.offset
+        if not header and found:
+            line, cells = found.pop(0)
+            header = _check_header(cells, f"{label}:{line}", label)
+            end = _after_lines(data, line - group.line + 1 + sum(name.count("\n") for name in header))
+            header_bytes, data, offset = data[:end], data[end:], offset + end
         records: list[Values | None] = []
-        lines: list[int] = []
         problems: list[Problem] = []
-        for line, cells in group:
-            if header is None:
-                header = _check_header(cells, f"{label}:{line}", label)
-                continue
+        for line, cells in found:
             wrong = cells if isinstance(cells, str) else _ragged(len(cells), len(header))
             records.append(None if wrong else dict(zip(header, cells, strict=True)))
-            lines.append(line)
             if wrong:
                 problems.append(Problem(f"{label}:{line}", wrong))
-        yield RecordBatch(len(records), records, lines, tuple(problems))
+        lines = [line for line, _ in found]
+        yield RecordBatch(len(records), records, lines, tuple(problems), offset=offset, data=data, header=header_bytes)
+
+
+def _csv_again(header: bytes, data: bytes) -> Sequence[Values]:
+    """The records of whole lines that `read_csv` found sound."""
+    return [values for batch in read_csv([header, data], "") for values in batch.records if values is not None]
 
 
 def _check_header(cells: list[str] | str, where: str, label: str) -> tuple[str, ...]:
@@ -203,30 +237,54 @@ def _ragged(found: int, expected: int) -> str | None:
     return f"{found} cell{'s' * (found != 1)} where the header has {expected}"
 
 
-def _csv_records(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[Sequence[tuple[int, list[str] | str]]]:
-    """Yield groups of (line where the record begins, its cells or what is wrong with it)."""
+class _Group(msgspec.Struct, frozen=True):
+    """Whole records, as (line where it begins, its cells or what is wrong with it), and the bytes that hold them."""
+
+    records: list[tuple[int, list[str] | str]]
+    data: bytes
+    offset: int
+    line: int
+
+
+def _csv_groups(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_Group]:
     open_lines: list[str] = []
     open_size = quotes = start = 0
+    carried: list[bytes] = []  # the bytes of a record that began in an earlier block, or in the last lines of the one at hand
+    offset, first_line = 0, 1
     for block in _blocks(chunks, label, block_bytes):
-        group: list[tuple[int, list[str] | str]] = []
+        records: list[tuple[int, list[str] | str]] = []
         for number, line in enumerate(_decode_text(block, label).split("\n"), block.line):
             if not open_lines:
                 cells = _split_line(line)
                 if cells is not None:
-                    group.append((number, cells)) if cells else None
+                    records.append((number, cells)) if cells else None
                     continue
                 start, quotes, open_size = number, 0, 0
             open_lines.append(line)
             open_size += len(line)
             quotes += line.count('"')
             if quotes % 2 == 0:
-                group.append((start, _split_cells(_strip_return("\n".join(open_lines)))))
+                records.append((start, _split_cells(_strip_return("\n".join(open_lines)))))
                 open_lines = []
             elif open_size > MAX_RECORD_BYTES:
                 raise invalid_dataset(label, [_too_long(label, start)], 1)
-        yield group
+        if open_lines and carried and start < block.line:
+            carried.append(block.data)
+            continue
+        if not carried:
+            offset, first_line = block.offset, block.line
+        whole = _after_lines(block.data, start - block.line) if open_lines else len(block.data)
+        yield _Group(records, b"".join([*carried, block.data[:whole]]), offset, first_line)
+        carried = [block.data[whole:]] if open_lines else []
+        offset, first_line = block.offset + whole, start
     if open_lines:
-        yield [(start, "a quote is opened here and never closed")]
+        yield _Group([(start, "a quote is opened here and never closed")], b"".join(carried), offset, first_line)
+
+
+def _after_lines(data: bytes, count: int) -> int:
+    """Where line `count` begins, counted from 0; the end of `data` if it has fewer."""
+    rest = data.split(b"\n", count)[count:]
+    return len(data) - len(rest[0]) if rest else len(data)
 
 
 def _decode_text(block: _Block, label: str) -> str:
@@ -277,3 +335,18 @@ def _malformed(record: str, position: int) -> str:
     column = position - record.rfind("\n", 0, position)
     place = f"column {column}" if line == 0 else f"column {column} of line {line + 1} of the record"
     return f"{what} at {place}; put the cell in quotes and double the quotes in it"
+
+
+# Again ------------------------------------------------------------------------------------------------------------------
+
+
+class TextFormat(msgspec.Struct, frozen=True):
+    """How a format is read. `read` takes the file and a label; `again` takes the header and the data of a batch in which `read`
+    found no problem, and gives its records once more."""
+
+    read: Callable[[Iterable[bytes], str], Iterator[RecordBatch]]
+    again: Callable[[bytes, bytes], Sequence[Values]]
+
+
+JSONL = TextFormat(read_jsonl, _jsonl_again)
+CSV = TextFormat(read_csv, _csv_again)

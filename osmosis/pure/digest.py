@@ -46,26 +46,39 @@ EXCLUDED_NAMES = frozenset(
 """What tools write beside the source. A path with such a component is no part of it (`eval_local.md` section 2)."""
 
 
-class ContentHasher:
-    """Fingerprint, SHA-256 and size of a content in one pass."""
+class FingerprintHasher:
+    """Fingerprint and size of a content in one pass."""
 
-    __slots__ = ("_sha256", "_xxh3", "size")
+    __slots__ = ("_xxh3", "size")
 
     def __init__(self) -> None:
         self._xxh3 = xxhash.xxh3_128()
-        self._sha256 = hashlib.sha256()
         self.size = 0
 
-    def update(self, chunk: bytes) -> None:
+    def update(self, chunk: bytes | memoryview) -> None:
         """Take in the next part of the content."""
         self._xxh3.update(chunk)
-        self._sha256.update(chunk)
         self.size += len(chunk)
 
     @property
     def fingerprint(self) -> str:
         """`xxh3-128:v1:<32 hex digits>` of everything so far."""
         return f"{FINGERPRINT_FORMAT}:{self._xxh3.hexdigest()}"
+
+
+class ContentHasher(FingerprintHasher):
+    """SHA-256 as well, which takes some thirty times as long."""
+
+    __slots__ = ("_sha256",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sha256 = hashlib.sha256()
+
+    def update(self, chunk: bytes | memoryview) -> None:
+        """Take in the next part of the content."""
+        super().update(chunk)
+        self._sha256.update(chunk)
 
     @property
     def sha256(self) -> str:

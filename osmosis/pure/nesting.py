@@ -20,12 +20,13 @@ def decode_shallow(data: bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     # Brackets inside strings can only add to the count, so few of them prove a shallow value.
-    if data.count(b"[") + data.count(b"{") > DEPTH_LIMIT and not _is_shallow(value):
+    if data.count(b"[") + data.count(b"{") > DEPTH_LIMIT and not is_shallow(value):
         raise ValueError("nested too deeply")
     return value
 
 
-def _is_shallow(value: Any) -> bool:
+def is_shallow(value: Any) -> bool:
+    """Whether a decoded JSON value has at most DEPTH_LIMIT levels."""
     level = [value]
     for _ in range(DEPTH_LIMIT + 1):
         below: list[Any] = []

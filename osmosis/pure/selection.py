@@ -10,6 +10,7 @@ import heapq
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 import msgspec
 import xxhash
@@ -66,6 +67,24 @@ class RowSelection(msgspec.Struct, frozen=True):
             if part:
                 yield part
             position += 1
+
+
+class SourceRows:
+    """`source_row_index` by `row_index`, in memory that does not grow with the selection."""
+
+    def __init__(self, selected: RowSelection) -> None:
+        self._ranges = selected.ranges
+        self._starts = [0, *accumulate(part.last - part.first + 1 for part in selected.ranges)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, row_index: int) -> int:
+        """Raises IndexError beyond either end."""
+        if not 0 <= row_index < self._starts[-1]:
+            raise IndexError(f"there is no selected row {row_index}")
+        position = bisect_right(self._starts, row_index) - 1
+        return self._ranges[position].first + row_index - self._starts[position]
 
 
 def select(ranges: Iterable[RowRange]) -> RowSelection:

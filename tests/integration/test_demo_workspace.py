@@ -42,7 +42,7 @@ SOLUTIONS: dict[str, Callable[..., float]] = {
 
 def dataset(suffix: str):
     """The rows of one of the three files, read as a run reads them."""
-    return read_dataset(WORKSPACE / "data" / f"word-problems.{suffix}", rows=None, limit=None).rows
+    return tuple(read_dataset(WORKSPACE / "data" / f"word-problems.{suffix}", rows=None, limit=None).rows)
 
 
 def test_the_three_files_hold_the_same_rows():

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmosis.pure.dataset import RecordBatch, Row, missing_columns, normalise_row, select_rows
+from osmosis.pure.dataset import RecordBatch, Row, missing_columns, normalise_row
+from osmosis.pure.dataset_survey import DatasetSurvey, Survey
 from osmosis.pure.errors import OsmosisError, Problem
-from osmosis.pure.selection import parse_rows
+from osmosis.pure.selection import RowSelection, parse_rows
 from tests.strategies.data import json_objects, json_values, selections, surrogate_texts
 
 
@@ -50,12 +51,14 @@ def test_text_is_coerced_as_the_contract_says(value, text):
     assert (found.system_prompt, found.user_prompt, found.label) == (text, text, text)
 
 
-@pytest.mark.parametrize("absent", [None, ""])
-def test_absent_text_is_missing_without_metadata(absent):
-    """Without the key `metadata`, a prompt and a ground truth are required, and both complaints come at once."""
-    assert wrong({"user_prompt": absent, "ground_truth": absent}) == ("user_prompt is missing", "ground_truth is missing")
+@pytest.mark.parametrize(("absent", "word"), [(None, "null"), ("", "empty")])
+def test_absent_text_is_told_as_what_it_is(absent, word):
+    """Without the key `metadata`, a prompt and a ground truth are required. Both complaints come at once, and each says whether
+    the column is not there, null, or empty."""
+    assert wrong({"user_prompt": absent, "ground_truth": absent}) == (f"user_prompt is {word}", f"ground_truth is {word}")
     assert wrong({}) == ("user_prompt is missing", "ground_truth is missing")
-    assert wrong({"user_prompt": "x", "label": absent}) == ("ground_truth is missing",)
+    assert wrong({"user_prompt": "x", "label": absent}) == (f"label is {word}",)
+    assert wrong({"user_prompt": "x", "ground_truth": absent, "label": ""}) == (f"ground_truth is {word}",)
 
 
 def test_label_is_an_alias():
@@ -169,22 +172,32 @@ def batches(total: int, size: int, bad: frozenset[int] = frozenset()) -> list[Re
     return made
 
 
+def survey(made: list[RecordBatch], rows: RowSelection | None = None, limit: int | None = None) -> tuple[list[Row], Survey]:
+    """The selected rows of the batches, and what was found."""
+    taking = DatasetSurvey(rows=rows, limit=limit, label="d.jsonl")
+    found = [row for batch in made for row in taking.add(batch)]
+    return found, taking.finish()
+
+
 @given(st.integers(80, 120), st.integers(1, 30), st.none() | selections, st.none() | st.integers(1, 150))
 def test_the_selected_rows_come_in_dataset_order(total, size, chosen, limit):
     """Whatever the batches: exactly the selected rows, in order, and the true row count."""
-    found = select_rows(batches(total, size), rows=chosen, limit=limit, label="d")
+    rows, found = survey(batches(total, size), chosen, limit)
     indices = list(chosen.indices()) if chosen else list(range(min(limit or total, total)))
-    assert [one.source_row_index for one in found.rows] == indices == list(found.selected.indices())
-    assert [one.user_prompt for one in found.rows] == [f"p{index}" for index in indices]
+    assert [one.source_row_index for one in rows] == indices == list(found.selected.indices())
+    assert [one.user_prompt for one in rows] == [f"p{index}" for index in indices]
     assert found.total_rows == total
+    for index in indices:
+        piece = found.piece_of(index)
+        assert piece.first <= index < piece.first + piece.count
 
 
 def test_rows_that_nobody_selected_need_not_be_sound():
     """Column errors count for selected rows only."""
     bad = frozenset({1, 3})
-    assert len(select_rows(batches(5, 2, bad), rows=parse_rows("0,2,4"), limit=None, label="d").rows) == 3
+    assert len(survey(batches(5, 2, bad), parse_rows("0,2,4"))[0]) == 3
     with pytest.raises(OsmosisError) as caught:
-        select_rows(batches(5, 2, bad), rows=None, limit=None, label="d.jsonl")
+        survey(batches(5, 2, bad))
     assert caught.value.problems == (
         Problem("d.jsonl:11", "row 1: ground_truth is missing"),
         Problem("d.jsonl:13", "row 3: ground_truth is missing"),
@@ -195,13 +208,13 @@ def test_lines_that_do_not_parse_count_wherever_they_are():
     """A broken line is an error even where no row of it was selected."""
     broken = RecordBatch(1, [None], [2], (Problem("d:2", "not JSON"),))
     with pytest.raises(OsmosisError, match="1 problem"):
-        select_rows([*batches(1, 1), broken], rows=parse_rows("0"), limit=None, label="d")
+        survey([*batches(1, 1), broken], parse_rows("0"))
 
 
 def test_of_many_problems_the_first_are_shown_and_all_are_counted():
     """Twenty problems and the number of the others fit on a screen."""
     with pytest.raises(OsmosisError, match="3000 problems") as caught:
-        select_rows(batches(3000, 7, frozenset(range(3000))), rows=None, limit=None, label="d")
+        survey(batches(3000, 7, frozenset(range(3000))))
     assert len(caught.value.problems) == 21
     assert str(caught.value.problems[-1]) == "... and 2980 more"
     assert caught.value.details == {"problem_count": 3000}

@@ -1,7 +1,10 @@
-"""Opens and hashes a dataset file and hands it to `osmosis.pure.dataset` (E4, E6, E19; contract `eval_local.md` section 3).
+"""Opens and hashes a dataset file and surveys it with `osmosis.pure.dataset_survey` (E4, E6, E19; `eval_local.md` section 3).
 
-JSONL and CSV are read once, hashed on the way. Parquet is hashed and then read by `parquet_reader`. A file that changes in
-between is an error: the digest in the lock must be of the rows that run.
+JSONL and CSV are read once, hashed on the way. Parquet is unpacked by `parquet_reader` while it is hashed. A file that changes
+in between is an error: the digest in the lock must be of the rows that run.
+
+Where a run's manifest knows the file already, its fingerprint is all that is computed: the same bytes have the same rows. Those
+are looked for only once somebody asks for them. Decision 0063.
 """
 
 from __future__ import annotations
@@ -9,24 +12,24 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from io import FileIO
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 import msgspec
 
-from osmosis.pure.dataset import Row, select_rows
-from osmosis.pure.dataset_formats import read_csv, read_jsonl
-from osmosis.pure.digest import ContentHasher
+from osmosis.pure.dataset_formats import CSV, JSONL
+from osmosis.pure.dataset_survey import DatasetSurvey
+from osmosis.pure.digest import ContentHasher, FingerprintHasher
 from osmosis.pure.errors import ErrorCode, OsmosisError
-from osmosis.pure.selection import RowSelection
-from osmosis.shell.evaluation.parquet_reader import read_parquet
+from osmosis.pure.known_dataset import KnownDataset
+from osmosis.pure.selection import RowSelection, resolve_selection
+from osmosis.shell.evaluation.file_digest import hashed_chunks, take_in
+from osmosis.shell.evaluation.parquet_reader import unpacking
+from osmosis.shell.evaluation.stored_rows import RowStore, StoredRows, store_rows
 
-_CHUNK_BYTES = 1024 * 1024
-_CHUNKS_AHEAD = 4
-_TEXT_READERS = {".jsonl": read_jsonl, ".csv": read_csv}
+_TEXT_FORMATS = {".jsonl": JSONL, ".csv": CSV}
 _SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 
@@ -37,7 +40,7 @@ class LoadedDataset(msgspec.Struct, frozen=True):
     bytes, `size` is their number. `label` is the path as it was given.
     """
 
-    rows: tuple[Row, ...]
+    rows: StoredRows
     total_rows: int
     selected: RowSelection
     sha256: str
@@ -53,31 +56,13 @@ def read_dataset(path: Path, *, rows: RowSelection | None, limit: int | None) ->
     with every problem of its content.
     """
     label = str(path)
-    path = path.expanduser()
-    suffix = path.suffix.lower()
-    if suffix not in _SUFFIXES:
-        raise OsmosisError(
-            f"{label} is not a dataset file: its extension is {suffix or '(none)'}.",
-            hint=f"Give a file that ends in {', '.join(_SUFFIXES)}.",
-        )
+    path = _checked(path, label)
     hasher = ContentHasher()
-    with _opened(path, label) as file:
-        before = os.fstat(file.fileno())
-        chunks = hashed_chunks(file, hasher)
-        try:
-            if suffix in _TEXT_READERS:
-                selected = select_rows(_TEXT_READERS[suffix](chunks, label), rows=rows, limit=limit, label=label)
-            else:
-                for _ in chunks:
-                    pass
-                selected = read_parquet(path, label, rows=rows, limit=limit)
-        finally:
-            # First of all complaints: what looks malformed may just be half written.
-            _refuse_change(before, os.fstat(file.fileno()), path, label)
+    selected, total_rows, store = _read(path, label, hasher, rows=rows, limit=limit)
     return LoadedDataset(
-        rows=selected.rows,
-        total_rows=selected.total_rows,
-        selected=selected.selected,
+        rows=StoredRows(selected, lambda: store),
+        total_rows=total_rows,
+        selected=selected,
         sha256=hasher.sha256,
         fingerprint=hasher.fingerprint,
         size=hasher.size,
@@ -85,13 +70,95 @@ def read_dataset(path: Path, *, rows: RowSelection | None, limit: int | None) ->
     )
 
 
+def recognise_dataset(path: Path, known: KnownDataset, *, rows: RowSelection | None, limit: int | None) -> LoadedDataset | None:
+    """The dataset at `path` if it is the known one, by its fingerprint alone; None if it is another.
+
+    Its records are judged only when the first row is asked for. Raises OsmosisError as `read_dataset` does, but for problems of
+    the content, which a known file does not have.
+    """
+    label = str(path)
+    path = _checked(path, label)
+    hasher = FingerprintHasher()
+    with _unchanging(path, label) as file:
+        take_in(file, hasher)
+    if hasher.fingerprint != known.fingerprint:
+        return None
+
+    def open_store() -> RowStore:
+        again = FingerprintHasher()
+        found = _read(path, label, again, rows=rows, limit=limit)
+        if again.fingerprint != known.fingerprint:
+            raise _changed(label)
+        return found.store
+
+    selected = resolve_selection(rows, limit, known.total_rows, label)
+    return LoadedDataset(
+        rows=StoredRows(selected, open_store),
+        total_rows=known.total_rows,
+        selected=selected,
+        sha256=known.sha256,
+        fingerprint=known.fingerprint,
+        size=hasher.size,
+        label=label,
+    )
+
+
+def _checked(path: Path, label: str) -> Path:
+    path = path.expanduser()
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise OsmosisError(
+            f"{label} is not a dataset file: its extension is {suffix or '(none)'}.",
+            hint=f"Give a file that ends in {', '.join(_SUFFIXES)}.",
+        )
+    return path
+
+
+class _Found(NamedTuple):
+    """What one reading found. `selected` and `total_rows` are of the dataset, of which the store may hold a part."""
+
+    selected: RowSelection
+    total_rows: int
+    store: RowStore
+
+
+def _read(path: Path, label: str, hasher: FingerprintHasher, *, rows: RowSelection | None, limit: int | None) -> _Found:
+    with _unchanging(path, label) as file:
+        text_format = _TEXT_FORMATS.get(path.suffix.lower())
+        if text_format is not None:
+            batches = text_format.read(hashed_chunks(file, hasher), label)
+            survey = DatasetSurvey(rows=rows, limit=limit, label=label)
+            store = store_rows(batches, survey, text_format, file, label)
+            return _Found(store.survey.selected, store.survey.total_rows, store)
+        with unpacking(path, label, rows=rows, limit=limit) as parquet:
+            take_in(file, hasher)
+            summary = parquet.finish()
+            batches = JSONL.read(hashed_chunks(parquet.rows, FingerprintHasher()), label)
+            survey = DatasetSurvey(rows=None, limit=None, label=label)
+            store = store_rows(batches, survey, JSONL, parquet.rows, label)
+            return _Found(summary.selected, summary.total_rows, store)
+
+
 @contextlib.contextmanager
-def _opened(path: Path, label: str) -> Iterator[IO[bytes]]:
+def _unchanging(path: Path, label: str) -> Iterator[FileIO]:
+    """The open file, which must be at the end what it was in the beginning."""
+    with _opened(path, label) as file:
+        before = os.fstat(file.fileno())
+        try:
+            yield file
+        finally:
+            # First of all complaints: what looks malformed may just be half written.
+            if not _identity(before) == _identity(os.fstat(file.fileno())) == _identity(path.stat()):
+                raise _changed(label)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, label: str) -> Iterator[FileIO]:
     """The open file, once it is known to be a regular one; a pipe without a writer must not hold us up."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OsmosisError(f"{label} is not a file.", hint="Give the path of a csv, jsonl or parquet file.")
-        with path.open("rb") as file:
+        with FileIO(path) as file:
             yield file
     except FileNotFoundError:
         raise OsmosisError(
@@ -103,27 +170,13 @@ def _opened(path: Path, label: str) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def hashed_chunks(file: IO[bytes], hasher: ContentHasher) -> Iterator[bytes]:
-    """The file in chunks. `hasher` takes them in beside whatever the caller does with them, and has them all at the end."""
-    hashing: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(1, thread_name_prefix="digest") as thread:
-        while chunk := file.read(_CHUNK_BYTES):
-            hashing.append(thread.submit(hasher.update, chunk))
-            if len(hashing) > _CHUNKS_AHEAD:
-                hashing.popleft().result()
-            yield chunk
-        for taken in hashing:
-            taken.result()
-
-
-def _refuse_change(before: os.stat_result, after: os.stat_result, path: Path, label: str) -> None:
-    """Compare the file as opened with the file now, and with what now stands at its path."""
-    if not _identity(before) == _identity(after) == _identity(path.stat()):
-        raise OsmosisError(
-            f"{label} changed while it was read.",
-            code=ErrorCode.CONFLICT,
-            hint="Let whatever writes the file finish, then run the command again.",
-        )
+def _changed(label: str) -> OsmosisError:
+    """The file is not what it was as opened, or another one now stands at its path."""
+    return OsmosisError(
+        f"{label} changed while it was read.",
+        code=ErrorCode.CONFLICT,
+        hint="Let whatever writes the file finish, then run the command again.",
+    )
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:

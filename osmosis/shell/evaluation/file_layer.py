@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -63,13 +64,18 @@ class FileLayer:
 
         Also after a power cut, if it is `durable`. Otherwise whoever needs that syncs the file and its directory later.
         """
+        self.replace_streamed(path, (data,), step=step, durable=durable)
+
+    def replace_streamed(self, path: Path, chunks: Iterable[bytes], *, step: str, durable: bool = True) -> None:
+        """`replace` by data that is never in memory as a whole."""
         self.make_directory(path.parent, step=f"{step}.directory")
         # A run has one writer, so a fixed name is nobody else's; what a crash leaves there, the next replacement takes along.
         unfinished = path.with_name(f".{path.name[:_STEM]}.tmp")
         descriptor = self.create(unfinished, step=f"{step}.create")
         try:
             try:
-                self.write(descriptor, data, step=f"{step}.write")
+                for chunk in chunks:
+                    self.write(descriptor, chunk, step=f"{step}.write")
                 if durable:
                     self.sync(descriptor, step=f"{step}.sync")
             finally:

@@ -38,6 +38,7 @@ from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
+from osmosis.shell.evaluation.dataset_rows_file import restore_dataset_rows
 from osmosis.shell.evaluation.descriptors import descriptor_limit, rollout_ceiling
 from osmosis.shell.evaluation.event_loop import event_loop_factory
 from osmosis.shell.evaluation.file_layer import FileLayer
@@ -139,8 +140,10 @@ class Invocation:
             await preflight(endpoint, redactor=redactor)
         archived = self._archive()
         try:
+            self._preparation.dataset.rows.load()
             manifest = self._manifest or self._create(endpoint)
-            self._restore_dataset_rows()
+            if self._manifest is not None:
+                restore_dataset_rows(self._files, self._directory, self._preparation.dataset.rows)
             state = await self._supervise(manifest, endpoint, environment, redactor, standby)
         except BaseException:
             if self._manifest is None and not self._dispatched:
@@ -178,13 +181,6 @@ class Invocation:
         rows = encode_dataset_rows(self._preparation.dataset.rows)
         run_directory.create(self._files, self._directory, manifest, self._preparation.sources, rows)
         return manifest
-
-    def _restore_dataset_rows(self) -> None:
-        """The same rows give the same bytes, so what is there stays; only a missing or damaged file is written again (E17)."""
-        path = self._directory.dataset_rows
-        data = b"".join(encode_dataset_rows(self._preparation.dataset.rows))
-        if not path.exists() or path.read_bytes() != data:
-            self._files.replace(path, data, step="dataset_rows")
 
     # --- At work -----------------------------------------------------------------------------------------------------------
 
@@ -245,7 +241,7 @@ class Invocation:
                 max_in_flight=self._request.max_in_flight,
             ),
             workload=self._work,
-            source_rows=tuple(row.source_row_index for row in self._preparation.dataset.rows),
+            source_rows=tuple(self._preparation.dataset.selected.indices()),
             total_items=self._preparation.total_items,
             attempts=self._reading.history.attempts,
             max_in_flight=self._request.max_in_flight,

@@ -1,9 +1,9 @@
-"""Reads Parquet in a process of its own (ruling 9; contract `eval_local.md` section 3).
+"""Unpacks Parquet into JSON lines, in a process of its own (ruling 9; contract `eval_local.md` section 3).
 
 polars decodes Parquet in native code, which a damaged page can bring to abort: no exception, the process is gone. So a child
 does it, with neither our environment nor our secrets, and its death is a clean error here. The child applies the row contract
-and answers in JSON lines: an array for each row, then one object, the summary or the error. JSON escapes carry lone surrogates
-and integers of any size, which binary formats do not.
+and writes the selected rows to a temporary file without a name, a JSON object a line with the columns that count; on standard
+output it says how it went. JSON escapes carry lone surrogates and integers of any size, which binary formats do not.
 
 Batches are decoded only where rows are wanted, a few thousand rows at a time.
 """
@@ -16,13 +16,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from osmosis.pure.dataset import RecordBatch, Row, SelectedRows, candidates, invalid_dataset, missing_columns, select_rows
+from osmosis.pure.dataset import RecordBatch, Row, invalid_dataset, missing_columns
+from osmosis.pure.dataset_survey import DatasetSurvey, candidates
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.selection import RowSelection
 
@@ -36,12 +39,15 @@ _KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LANG", "LD_LIBRARY_PATH", "SYSTEMR
 
 class _Request(msgspec.Struct, frozen=True):
     path: str
+    rows_descriptor: int
     label: str
     rows: RowSelection | None
     limit: int | None
 
 
-class _Summary(msgspec.Struct, frozen=True, tag="summary"):
+class Summary(msgspec.Struct, frozen=True, tag="summary"):
+    """How many rows the file has, and which are selected."""
+
     total_rows: int
     selected: RowSelection
 
@@ -54,32 +60,47 @@ class _Refusal(msgspec.Struct, frozen=True, tag="refusal"):
     details: dict[str, Any]
 
 
-def read_parquet(path: Path, label: str, *, rows: RowSelection | None, limit: int | None) -> SelectedRows:
-    """The selected rows of a Parquet file. `label` names it in errors.
+class Unpacking:
+    """A child at work. The rows lie in `rows`, in dataset order and without numbers, once `finish` has returned."""
 
-    Raises OsmosisError when the file is damaged in whatever way, lacks columns, or holds rows that break the row contract.
-    """
-    request = json.dumps(msgspec.to_builtins(_Request(str(path.absolute()), label, rows, limit)))
-    with tempfile.TemporaryFile() as complaints:
+    def __init__(self, child: subprocess.Popen[bytes], label: str, rows: FileIO, complaints: IO[bytes]) -> None:
+        self.rows = rows
+        self._child, self._label, self._complaints = child, label, complaints
+
+    def finish(self) -> Summary:
+        """Wait for the child.
+
+        Raises OsmosisError when the file is damaged in whatever way, lacks columns, or holds rows that break the row contract.
+        """
+        answer, _ = self._child.communicate()
+        end = _end(answer)
+        if end is None:
+            self._complaints.seek(0)
+            _explain_death(self._label, self._child.returncode, self._complaints.read().decode(errors="replace"))
+        if isinstance(end, _Refusal):
+            raise OsmosisError(end.message, code=end.code, problems=end.problems, hint=end.hint, details=end.details)
+        self.rows.seek(0)
+        return end
+
+
+@contextmanager
+def unpacking(path: Path, label: str, *, rows: RowSelection | None, limit: int | None) -> Iterator[Unpacking]:
+    """Have a child unpack the selected rows of a Parquet file, which `label` names in errors. It ends with the context."""
+    with tempfile.TemporaryFile(buffering=0) as unpacked, tempfile.TemporaryFile() as complaints:
+        request = _Request(str(path.absolute()), unpacked.fileno(), label, rows, limit)
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, request],
+            [sys.executable, "-P", "-m", __name__, json.dumps(msgspec.to_builtins(request))],
             env=_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
+            pass_fds=(unpacked.fileno(),),
         )
         with child:
             try:
-                found, end = _receive(child)
-                status = child.wait()
+                yield Unpacking(child, label, unpacked, complaints)
             finally:
                 child.kill()
-        if end is None:
-            complaints.seek(0)
-            _explain_death(label, status, complaints.read().decode(errors="replace"))
-    if isinstance(end, _Refusal):
-        raise OsmosisError(end.message, code=end.code, problems=end.problems, hint=end.hint, details=end.details)
-    return SelectedRows(tuple(found), end.total_rows, end.selected)
 
 
 def _environment() -> dict[str, str]:
@@ -87,18 +108,11 @@ def _environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RUST_BACKTRACE": "0"}
 
 
-def _receive(child: subprocess.Popen[bytes]) -> tuple[list[Row], _Summary | _Refusal | None]:
-    """The rows, and the object behind them unless the child died before it."""
-    rows: list[Row] = []
-    for line in child.stdout or ():
-        if not line.endswith(b"\n"):
-            return rows, None
-        value = json.loads(line)
-        if isinstance(value, dict):
-            end: _Summary | _Refusal = msgspec.convert(value, _Summary | _Refusal)
-            return rows, end
-        rows.append(Row(*value))
-    return rows, None
+def _end(answer: bytes) -> Summary | _Refusal | None:
+    """What the child said in the end, or None if it died before it had said it."""
+    if not answer.endswith(b"\n"):
+        return None
+    return msgspec.convert(json.loads(answer), Summary | _Refusal)
 
 
 def _explain_death(label: str, status: int, complaints: str) -> NoReturn:
@@ -120,20 +134,16 @@ def _damaged(label: str, reason: str) -> OsmosisError:
 def main() -> None:
     """Answer the request in the first argument."""
     request = msgspec.convert(json.loads(sys.argv[1]), _Request)
-    end: _Summary | _Refusal
+    end: Summary | _Refusal
     try:
-        selected = _decode(request)
+        end = _unpack(request)
     except OsmosisError as error:
         end = _Refusal(error.message, error.code, error.problems, error.hint, error.details)
-    else:
-        for row in selected.rows:
-            sys.stdout.write(json.dumps(msgspec.structs.astuple(row)) + "\n")
-        end = _Summary(selected.total_rows, selected.selected)
     sys.stdout.write(json.dumps(msgspec.to_builtins(end)) + "\n")
     sys.stdout.flush()
 
 
-def _decode(request: _Request) -> SelectedRows:
+def _unpack(request: _Request) -> Summary:
     try:
         import polars as pl  # noqa: PLC0415 (the one format that needs it; it takes long to import)
     except ImportError:
@@ -150,11 +160,32 @@ def _decode(request: _Request) -> SelectedRows:
             raise invalid_dataset(
                 request.label, [Problem(request.label, f"{lacking}; the file has {shown or 'no columns'}")], 1
             )
+        survey = DatasetSurvey(rows=request.rows, limit=request.limit, label=request.label)
         wanted = candidates(request.rows, request.limit)
-        batches = _batches(frame, [name for name in _COLUMNS if name in names], wanted)
-        return select_rows(batches, rows=request.rows, limit=request.limit, label=request.label)
+        for batch in _batches(frame, [name for name in _COLUMNS if name in names], wanted):
+            _write(request, survey.add(batch))
+        found = survey.finish()
+        return Summary(found.total_rows, found.selected)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise _damaged(request.label, (str(error).splitlines() or ["damaged"])[0]) from None
+
+
+def _write(request: _Request, rows: Sequence[Row]) -> None:
+    data = memoryview("".join(map(_line, rows)).encode())
+    try:
+        while data:
+            data = data[os.write(request.rows_descriptor, data) :]
+    except OSError as error:
+        raise OsmosisError(
+            f"{request.label} cannot be unpacked: {error.strerror or error}.",
+            hint="The selected rows are written to a temporary file. Free some space, or name another directory with TMPDIR.",
+        ) from None
+
+
+def _line(row: Row) -> str:
+    """`row` as a line of a JSONL dataset. The key `metadata` is always there: the row has been found sufficient already."""
+    texts = {"system_prompt": row.system_prompt, "user_prompt": row.user_prompt, "ground_truth": row.label}
+    return json.dumps({**texts, "metadata": row.metadata}) + "\n"
 
 
 def _batches(frame: pl.LazyFrame, columns: list[str], wanted: RowSelection) -> Iterator[RecordBatch]:

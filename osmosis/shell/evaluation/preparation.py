@@ -18,12 +18,13 @@ from osmosis.pure.cassette import Cassette
 from osmosis.pure.config import EvalConfig, decode_config
 from osmosis.pure.digest import SourceTree
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.known_dataset import KnownDataset, known_dataset
 from osmosis.pure.names import NAME_COUNT, generate, validate_name
-from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, run_inputs
+from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, decode_manifest, run_inputs
 from osmosis.pure.selection import parse_rows
 from osmosis.pure.tunnel import check_flags
 from osmosis.shell.bridge.cassette_file import load_cassette
-from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
+from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset, recognise_dataset
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import RunDirectory, refuse_symlink
 from osmosis.shell.evaluation.source_tree import scan_source_tree
@@ -68,7 +69,8 @@ def prepare(request: RunRequest) -> Preparation:
     checks = _Checks()
     checks.run(lambda: check_flags(request.tunnel, request.advertise_url, request.listener_port, request.listener_host))
     name = checks.run(lambda: validate_name(request.name) if request.name else _unused_name(output_root))
-    dataset = checks.run(lambda: _read_dataset(request, config))
+    known = _known_dataset(request, output_root)
+    dataset = checks.run(lambda: _read_dataset(request, config, known))
     sources = checks.run(lambda: _scan(project, config.experiment.entrypoint, output_root, label))
     replay = request.working_directory / request.replay.expanduser() if request.replay else None
     cassette = checks.run(lambda: load_cassette(replay)) if replay else None
@@ -139,7 +141,18 @@ def _unused_name(output_root: Path) -> str:
     return name
 
 
-def _read_dataset(request: RunRequest, config: EvalConfig) -> LoadedDataset:
+def _known_dataset(request: RunRequest, output_root: Path) -> KnownDataset | None:
+    """What the named run, if there is one to continue, says of its dataset. What is wrong with it is told later."""
+    if not request.name or request.fresh:
+        return None
+    try:
+        path = RunDirectory(output_root, validate_name(request.name)).manifest
+        return known_dataset(decode_manifest(path.read_bytes(), str(path)))
+    except (OSError, OsmosisError):
+        return None
+
+
+def _read_dataset(request: RunRequest, config: EvalConfig, known: KnownDataset | None) -> LoadedDataset:
     if request.dataset_file is None:
         raise OsmosisError(
             f"The dataset {config.experiment.dataset!r} lies on a platform, which this version cannot reach.",
@@ -147,7 +160,9 @@ def _read_dataset(request: RunRequest, config: EvalConfig) -> LoadedDataset:
         )
     rows = parse_rows(request.rows) if request.rows else None
     path = request.working_directory / request.dataset_file.expanduser()
-    loaded = read_dataset(path, rows=rows, limit=config.evaluation.limit)
+    limit = config.evaluation.limit
+    loaded = recognise_dataset(path, known, rows=rows, limit=limit) if known else None
+    loaded = loaded or read_dataset(path, rows=rows, limit=limit)
     return msgspec.structs.replace(loaded, label=str(request.dataset_file))
 
 

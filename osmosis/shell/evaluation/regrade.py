@@ -29,7 +29,6 @@ from osmosis.pure.plan import (
     Provenance,
     RunInputs,
     new_manifest,
-    planned_rows,
     run_inputs,
 )
 from osmosis.pure.protocol import STORED_SAMPLES_ENV, InitRequest
@@ -43,7 +42,7 @@ from osmosis.pure.tally import is_graded, passed
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.credentials import read_secrets_file, resolve_secrets
-from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset
+from osmosis.shell.evaluation.dataset_file import LoadedDataset
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.hostile_files import Unreadable, list_files, read_file
 from osmosis.shell.evaluation.journal_file import read_journal
@@ -54,7 +53,7 @@ from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.run_log import RunLog
-from osmosis.shell.evaluation.run_reader import read_run
+from osmosis.shell.evaluation.run_reader import load_dataset_of, read_run
 from osmosis.shell.evaluation.source_tree import scan_source_tree
 from osmosis.shell.evaluation.stored_files import SAMPLE_FILE, read_trial_file
 from osmosis.shell.evaluation.workspace import find_workspace, locate_config
@@ -165,16 +164,9 @@ def _config_of(parent: StoredRun, working_directory: Path) -> Path:
 
 def _dataset(request: RegradeRequest, parent: StoredRun) -> LoadedDataset:
     path = request.working_directory / request.dataset_file.expanduser()
-    dataset = read_dataset(path, rows=None, limit=None)
-    locked = parent.manifest.inputs["dataset"]
-    if dataset.fingerprint != locked.get("fingerprint") and dataset.sha256 != locked.get("sha256"):
-        raise OsmosisError(
-            f"{request.dataset_file} is not the dataset of run {parent.name}.",
-            code=ErrorCode.CONFLICT,
-            hint="Give the file as it was when the run was made.",
-        )
-    selected = planned_rows(parent.manifest)
-    return msgspec.structs.replace(dataset, rows=tuple(dataset.rows[row] for row in selected.indices()), selected=selected)
+    dataset = load_dataset_of(parent, path)
+    dataset.rows.load()
+    return dataset
 
 
 def _environment(request: RegradeRequest, config: EvalConfig) -> tuple[dict[str, str], Redactor]:
@@ -241,6 +233,8 @@ async def _grade_all(
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(graded(item, result)) for item, result in sorted(plan.parent.results.items())]
+    except* OsmosisError as troubles:
+        raise troubles.exceptions[0] from None  # the dataset can no longer be read
     except* (AdmissionRefused, ServerUnreachable) as troubles:
         raise OsmosisError(
             f"The rollout server stopped grading: {redactor.text(str(troubles.exceptions[0]))}",

@@ -13,7 +13,7 @@ from osmosis.pure.estimate import CONFIDENCE
 from osmosis.pure.gate import GateReport, Measure, infrastructure_failures, judge
 from osmosis.pure.price import Price
 from osmosis.pure.stored_run import StoredRun, row_attribute
-from osmosis.shell.evaluation.run_reader import locate_run, read_dataset_of, read_run
+from osmosis.shell.evaluation.run_reader import load_dataset_of, locate_run, read_run
 
 
 class ComparisonRequest(msgspec.Struct, frozen=True):
@@ -80,7 +80,8 @@ class _Attributes(msgspec.Struct, frozen=True):
         """The attributes that `request` names."""
         dataset: dict[int, Row] | None = None
         if request.dataset_file is not None:
-            dataset = read_dataset_of(baseline, request.working_directory / request.dataset_file)
+            loaded = load_dataset_of(baseline, request.working_directory / request.dataset_file)
+            dataset = {row.source_row_index: row for row in loaded.rows}
         values = [
             None if name is None else row_attribute(baseline, name, dataset) for name in (request.cluster_by, request.slice_by)
         ]

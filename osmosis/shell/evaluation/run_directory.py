@@ -136,7 +136,7 @@ def create(
     for parent in directory.output_root.parents:
         files.sync_directory(parent, step="output_root")
     files.replace(directory.source_files, encode_source_files(sources), step="source_files")
-    files.replace(directory.dataset_rows, b"".join(dataset_rows), step="dataset_rows")
+    files.replace_streamed(directory.dataset_rows, dataset_rows, step="dataset_rows")
     files.replace(directory.manifest, encode_manifest(manifest), step="manifest")
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from osmosis.pure.dataset import Row
 from osmosis.pure.dataset_rows import DatasetRow, decode_dataset_rows
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.index import IndexRow, decode_index, index_row
 from osmosis.pure.journal import Result, RunHistory, WorkItem
+from osmosis.pure.known_dataset import known_dataset
 from osmosis.pure.plan import Manifest, decode_manifest, planned_rows
 from osmosis.pure.stored_run import StoredRun
-from osmosis.shell.evaluation.dataset_file import read_dataset
+from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset, recognise_dataset
 from osmosis.shell.evaluation.journal_file import read_journal
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_location import locate_run as locate_run  # noqa: PLC0414 - its readers' one door
@@ -118,20 +118,20 @@ def _read_dataset_rows(directory: RunDirectory, count: int) -> tuple[DatasetRow,
     return rows
 
 
-def read_dataset_of(run: StoredRun, path: Path) -> dict[int, Row]:
-    """The rows of the dataset file at `path` by source row. Raises OsmosisError when it is not the dataset that `run`
-    evaluated."""
-    dataset = read_dataset(path, rows=None, limit=None)
-    locked = run.manifest.inputs.get("dataset")
-    digests = locked if isinstance(locked, dict) else {}
-    if dataset.fingerprint != digests.get("fingerprint") and dataset.sha256 != digests.get("sha256"):
+def load_dataset_of(run: StoredRun, path: Path) -> LoadedDataset:
+    """The rows of `run` in the dataset file at `path`. Raises OsmosisError when it is not the dataset that `run` evaluated."""
+    planned, known = planned_rows(run.manifest), known_dataset(run.manifest)
+    digests = run.manifest.inputs["dataset"]
+    dataset: LoadedDataset | None = None
+    if known is not None:
+        dataset = recognise_dataset(path, known, rows=planned, limit=None)
+    elif read_dataset(path, rows=None, limit=None).sha256 == digests.get("sha256"):
+        dataset = read_dataset(path, rows=planned, limit=None)
+    if dataset is None:
         raise OsmosisError(
             f"{path} is not the dataset of run {run.name}.",
             code=ErrorCode.CONFLICT,
-            problems=[
-                Problem(str(path), f"its digest is {dataset.fingerprint}"),
-                Problem(run.location, f"evaluated {digests.get('fingerprint') or digests.get('sha256')}"),
-            ],
+            problems=[Problem(run.location, f"evaluated {digests.get('fingerprint') or digests.get('sha256')}")],
             hint="Give the file as it was when the run was made.",
         )
-    return {row.source_row_index: row for row in dataset.rows}
+    return dataset

@@ -265,6 +265,10 @@ class Session:
         except asyncio.CancelledError:
             self._post(Returned(utc_now(), name, None, elapsed()))
             raise
+        except OsmosisError as error:
+            # The row can no longer be read from the dataset.
+            self._fault(str(error))
+            self._post(Returned(utc_now(), name, None, elapsed()))
         except Exception as error:  # noqa: BLE001 - a drive that ends without an event would leave its item in flight for ever
             self._fault(_internal(error))
             self._post(Returned(utc_now(), name, None, elapsed()))
