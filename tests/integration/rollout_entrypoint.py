@@ -1,6 +1,6 @@
 """A rollout server for tests: what a rollout does is asked for in its row's metadata, limits and backend in the environment.
 
-It listens on a free port of the loopback and prints it as its first line.
+It listens on a free port of the loopback and prints it as its first line. With TEST_FRAMEWORK it uses FastAPI itself.
 """
 
 import asyncio
@@ -27,6 +27,9 @@ from osmosis_ai.rollout import (
     get_rollout_context,
 )
 from osmosis_ai.rollout.server import create_rollout_server
+
+if os.environ.get("TEST_FRAMEWORK"):
+    import fastapi  # noqa: F401
 
 
 class SandboxApiException(Exception):

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.integration.rollout_server_process import INSTANCE_ID, rollout_server
+
 
 @pytest.mark.parametrize("module", ["tally", "usage", "redaction", "dotenv", "metrics_file"])
 def test_light_modules_do_not_load_polars(module):
@@ -22,3 +24,42 @@ def test_a_look_at_a_finished_run_loads_no_http():
         "sys.exit(bool({'aiohttp', 'polars', 'litellm', 'fastapi', 'pydantic', 'uvloop'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+ENTRYPOINT = """
+import os
+import sys
+
+import uvicorn
+
+from osmosis_ai.rollout import AgentWorkflow, AgentWorkflowConfig, ConcurrencyConfig, LocalBackend
+from osmosis_ai.rollout.server import create_rollout_server
+
+
+class Tell(AgentWorkflow):
+    async def run(self, ctx):
+        return [{"role": "assistant", "content": " ".join(sys.modules)}]
+
+
+if __name__ == "__main__":
+    import socket
+    config = AgentWorkflowConfig(name="tell", concurrency=ConcurrencyConfig(max_concurrent=None))
+    app = create_rollout_server(backend=LocalBackend(workflow=Tell, workflow_config=config))
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    print(listener.getsockname()[1], flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+"""
+
+
+def test_a_rollout_server_at_work_has_loaded_no_framework(tmp_path):
+    """What a rollout does not import itself, its server does not either: only pydantic and the HTTP server (issue 6)."""
+    entrypoint = tmp_path / "main.py"
+    entrypoint.write_text(ENTRYPOINT)
+    with rollout_server(tmp_path / "root", entrypoint=entrypoint) as server:
+        assert server.http.get("/health").headers["x-osmosis-rollout-instance-id"] == INSTANCE_ID
+        modules = set(server.run("r", label=None)["sample"]["messages"][0]["content"].split())
+    assert {"uvicorn", "pydantic", "osmosis.shell.rollout.light_app"} <= modules
+    assert not modules & {"fastapi", "starlette", "anyio", "aiohttp", "httpx", "polars", "litellm", "rich", "cyclopts"}
+    assert len(modules) <= 430, f"{len(modules)} modules"

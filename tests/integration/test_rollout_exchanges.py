@@ -68,11 +68,12 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(PATTERNS.get(part) or re.escape(part) for part in parts))
 
 
+@pytest.mark.parametrize("framework", ["", "FastAPI"])
 @pytest.mark.parametrize("name", SERVERS)
-def test_our_server_answers_as_recorded(tmp_path, name):
-    """Status, headers and every byte of the body, one exchange after the other."""
+def test_our_server_answers_as_recorded(tmp_path, name, framework):
+    """Status, headers and every byte of the body, one exchange after the other, with and without the framework in use."""
     differences = []
-    with rollout_server(tmp_path, **SERVERS[name]) as server:
+    with rollout_server(tmp_path, variables={"TEST_FRAMEWORK": framework}, **SERVERS[name]) as server:
         for exchange in EXCHANGES:
             if exchange["server"] == name:
                 response = arrived(server, exchange)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from osmosis.pure.protocol import INSTANCE_ID_ENV, LIFELINE_ENV
+from osmosis.shell.evaluation.server_bootstrap import LEAVE_ENV
 from tests.integration.rollout_server_process import BOOTSTRAP
 
 REPORT = """
@@ -134,3 +135,62 @@ def test_it_is_not_for_people(arguments, instance_id):
     assert finished.returncode == 1
     assert finished.stderr.startswith("usage: ")
     assert "Traceback" not in finished.stderr
+
+
+NOISY = "print('noisy', flush=True)\nVALUE = 1\n"
+
+HEADS = {
+    "import noisy": True,
+    "'''What it does.'''\nfrom __future__ import annotations\nfrom noisy import VALUE": True,
+    "import json, noisy": True,
+    "import no_such_module\nimport noisy": False,
+    "import neighbour\nimport noisy": False,
+    "from . import noisy": False,
+    "import os\nos.environ['NOISE'] = 'no'\nimport noisy": False,
+    "import noisy\nthis is no Python": False,
+}
+"""How entrypoints begin, and whether the installed package is imported before the runner says so."""
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_packages_that_the_entrypoint_imports_first_are_imported_before_leave(rollout, tmp_path, head):
+    """Whatever is installed and decides nothing. Nothing of the rollout runs without leave, and then the process ends well."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "noisy.py").write_text(NOISY)
+    (rollout / "neighbour.py").write_text("print('neighbour', flush=True)\n")
+    (rollout / "main.py").write_text(head + "\nprint('main', flush=True)\n")
+    leave, ours = os.pipe()
+    os.close(ours)
+    finished = subprocess.run(
+        [sys.executable, str(BOOTSTRAP), str(rollout / "main.py")],
+        cwd=rollout,
+        env=environment(PYTHONPATH=str(packages), **{LEAVE_ENV: str(leave)}),
+        pass_fds=(leave,),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.close(leave)
+    assert (finished.returncode, finished.stdout) == (0, "noisy\n" * HEADS[head]), finished.stderr
+
+
+def test_after_leave_the_entrypoint_runs_from_its_beginning(rollout):
+    """What was imported meanwhile is not imported twice, and the garbage collector is at work again."""
+    (rollout / "main.py").write_text("import gc, neighbour, sys\nprint(gc.isenabled(), 'uvicorn' in sys.modules)\n")
+    leave, ours = os.pipe()
+    os.write(ours, b"x")
+    os.close(ours)
+    finished = subprocess.run(
+        [sys.executable, str(BOOTSTRAP), str(rollout / "main.py")],
+        cwd=rollout,
+        env=environment(**{LEAVE_ENV: str(leave)}),
+        pass_fds=(leave,),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.close(leave)
+    assert (finished.returncode, finished.stdout) == (0, "True True\n"), finished.stderr

@@ -1,31 +1,29 @@
-"""The server's hot routes as bare ASGI applications (ruling 23; contract: rollout_protocol section 7).
+"""The server's routes as bare ASGI applications (ruling 23; contract: rollout_protocol section 7).
 
-They stand in the FastAPI application's route table, so that its middleware, exception handlers and method checks apply, but a
-request costs no dependency resolution and no pydantic. `RolloutApp` takes the two routes that every rollout uses around the
-framework's layers too, as long as nobody has put a layer of their own there.
+A request costs no dependency resolution and no pydantic, and importing this costs no framework. `light_app` serves them by
+themselves, `framework_app` in the route table of a FastAPI application.
 """
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from fastapi import FastAPI
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from osmosis.pure.protocol import POLLING_LEASE_HEADER, encode
 from osmosis.shell.rollout.backend import ExecutionBackend
 from osmosis.shell.rollout.registry import RefusalError, RolloutRegistry
 from osmosis.shell.rollout.request_body import encode_detail, read_cancel_request, read_init_request
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
 MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 
 _LEASE_HEADER = POLLING_LEASE_HEADER.lower().encode()
 
-Handler = Callable[[Scope, Receive], Awaitable[tuple[int, bytes]]]
+Handler = Callable[["Scope", "Receive"], Awaitable[tuple[int, bytes]]]
 
 
 class Endpoint:
@@ -52,29 +50,23 @@ class RolloutEndpoints:
         self._backend = backend
         self._instance_id = instance_id
         self._process_id = process_id
-        self._start, self._result = Endpoint(self.start), Endpoint(self.result)
+        self.result_endpoint = Endpoint(self.result)
+        self.fixed: Final[Mapping[tuple[str, str], Endpoint]] = {
+            ("POST", "/rollout"): Endpoint(self.start),
+            ("GET", "/health"): Endpoint(self.health),
+            ("POST", "/rollout/cancel"): Endpoint(self.cancel),
+        }
 
     def find(self, scope: Scope) -> Endpoint | None:
-        """The endpoint of a start or a poll, with its path parameter in the scope; None for anything else."""
-        path: str = scope["path"]
-        if not path.startswith("/rollout"):
-            return None
-        if scope["method"] == "POST":
-            return self._start if path == "/rollout" else None
+        """The endpoint of an HTTP request, with its path parameter in the scope; None for what is none of our routes."""
+        method, path = scope["method"], scope["path"]
+        if (fixed := self.fixed.get((method, path))) is not None:
+            return fixed
         parts = path.split("/")
-        if scope["method"] != "GET" or len(parts) != 4 or parts[3] != "result" or not parts[2]:
+        if method != "GET" or len(parts) != 4 or parts[0] or parts[1] != "rollout" or parts[3] != "result" or not parts[2]:
             return None
         scope["path_params"] = {"rollout_id": parts[2]}
-        return self._result
-
-    def routes(self) -> list[Route]:
-        """The routes, most often used first."""
-        return [
-            _route("/rollout/{rollout_id}/result", "GET", self._result),
-            _route("/rollout", "POST", self._start),
-            _route("/health", "GET", Endpoint(self.health)),
-            _route("/rollout/cancel", "POST", Endpoint(self.cancel)),
-        ]
+        return self.result_endpoint
 
     async def health(self, scope: Scope, receive: Receive) -> tuple[int, bytes]:
         """`GET /health`: the backend's report, who this process is, and what it is doing."""
@@ -102,44 +94,6 @@ class RolloutEndpoints:
         """`POST /rollout/cancel`: what became of each id."""
         request = read_cancel_request(await read_body(receive), header(scope, b"content-type") or "")
         return 200, encode(self._registry.cancel(request))
-
-
-class RolloutApp(FastAPI):
-    """The server's application. `direct` serves starts and polls when no middleware was added to it."""
-
-    direct: RolloutEndpoints | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or the lifespan."""
-        if self.direct is not None and scope["type"] == "http" and not self.user_middleware and not scope.get("root_path"):
-            endpoint = self.direct.find(scope)
-            if endpoint is not None:
-                await endpoint(scope, receive, send)
-                return
-        await super().__call__(scope, receive, send)
-
-
-class BearerAuth:
-    """Middleware: every path needs exactly `Authorization: Bearer <api_key>` (section 7.1)."""
-
-    def __init__(self, app: ASGIApp, api_key: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {api_key}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is authorised, answer 401 to the rest."""
-        if scope["type"] == "http":
-            given = (header(scope, b"authorization") or "").encode("latin-1")
-            if not hmac.compare_digest(given, self._expected):
-                await send_json(send, 401, encode_detail("unauthorized"), {})
-                return
-        await self._app(scope, receive, send)
-
-
-def _route(path: str, method: str, endpoint: Endpoint) -> Route:
-    route = Route(path, endpoint, methods=[method])
-    route.methods = {method}  # Starlette adds HEAD to GET; the protocol has none.
-    return route
 
 
 def _lease_problem(token: str | None) -> dict[str, object]:

@@ -1,4 +1,7 @@
-"""The rollout server: protocol 0.4 over HTTP, as a FastAPI application (rollout_protocol section 7; E20; ruling 23)."""
+"""The rollout server: protocol 0.4 over HTTP, as a FastAPI application (rollout_protocol section 7; E20; ruling 23).
+
+FastAPI has to be installed and is imported only where it is used already or has something to do (decision 0061).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import contextlib
 import logging
 import math
 import os
+import sys
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
-
-from fastapi import FastAPI
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, cast
 
 from osmosis.pure.protocol import (
     DEFAULT_POLLING_LEASE_TIMEOUT_SEC,
@@ -22,11 +25,15 @@ from osmosis.pure.protocol import (
     POLLING_LEASE_HEADER,
 )
 from osmosis.shell.rollout.backend import ExecutionBackend
-from osmosis.shell.rollout.endpoints import BearerAuth, RolloutApp, RolloutEndpoints
+from osmosis.shell.rollout.endpoints import RolloutEndpoints
+from osmosis.shell.rollout.light_app import LightApp, become_framework_app
 from osmosis.shell.rollout.preview import Previews
 from osmosis.shell.rollout.registry import Limits, RolloutRegistry
+from osmosis.shell.rollout.server_parts import Lifespan, ServerParts
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from osmosis.shell.rollout.telemetry import OwnershipTelemetry
 
 __all__ = [
@@ -38,8 +45,10 @@ __all__ = [
 ]
 
 DESCRIPTOR_LIMIT = 65_536
+_FRAMEWORK = "fastapi"
 
-Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
+if find_spec(_FRAMEWORK) is None:
+    raise ModuleNotFoundError(f"No module named {_FRAMEWORK!r}", name=_FRAMEWORK)
 
 
 def create_rollout_server(
@@ -67,15 +76,13 @@ def create_rollout_server(
     registry = RolloutRegistry(
         backend, limits, process_id=process_id, previews=Previews.from_environment(), telemetry=_telemetry()
     )
-    app = RolloutApp(title="Osmosis rollout server", lifespan=_lifespan(registry, lifespan))
     endpoints = RolloutEndpoints(
         registry, backend, instance_id=os.environ.get(INSTANCE_ID_ENV) or process_id, process_id=process_id
     )
-    app.router.routes[:0] = endpoints.routes()
-    app.direct = endpoints
-    if api_key is not None:
-        app.add_middleware(BearerAuth, api_key=api_key)
-    return app
+    app = LightApp(ServerParts(endpoints, _lifespan(registry, lifespan), api_key))
+    if lifespan is not None or api_key is not None or _FRAMEWORK in sys.modules:
+        become_framework_app(app)
+    return cast("FastAPI", app)
 
 
 def _telemetry() -> OwnershipTelemetry | None:
