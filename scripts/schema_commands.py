@@ -7,24 +7,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import GenericAlias
+from types import GenericAlias, MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from osmosis.pure.errors import ErrorCode
-from osmosis.pure.finding import AuditStatus
-from osmosis.pure.gate import GateReport, Verdict
+from osmosis.pure.gate import GateReport
 from osmosis.pure.log_page import LogEntry
 from osmosis.pure.regrading import Regraded
-from osmosis.pure.report import NextStep, RunStatus
+from osmosis.pure.report import NextStep
 from osmosis.pure.rubric_report import RubricStatus
 from osmosis.shell.cli.audit_result import AuditResource
 from osmosis.shell.cli.cassette_result import DiffResource, InspectResource, PruneResource
-from osmosis.shell.cli.comparison_result import ComparisonResource
+from osmosis.shell.cli.comparison_result import GATE_EXIT_CODES, ComparisonResource
 from osmosis.shell.cli.completion import CompletionResource
 from osmosis.shell.cli.doctor_result import DoctorResource
-from osmosis.shell.cli.eval_logs import LogExtra
 from osmosis.shell.cli.eval_open import OpenResource
 from osmosis.shell.cli.eval_rubric import RubricResource
+from osmosis.shell.cli.exit_codes import AUDIT_EXIT_CODES, RUN_EXIT_CODES, ExitCode
+from osmosis.shell.cli.logs_result import LogExtra
 from osmosis.shell.cli.present import SCHEMA_VERSION
 from osmosis.shell.cli.rollout_init import ScaffoldResource
 from osmosis.shell.cli.rollout_serve_loop import ServeLoopResource
@@ -49,10 +49,10 @@ from scripts.schema_formats import Format, Record, document
 
 
 class Operation(NamedTuple):
-    """A command that does something: the record under `resource`, and the values of `status`."""
+    """A command that does something: the record under `resource`, and each `status` with the exit code that it means."""
 
     resource: Record
-    statuses: Any = Literal["success"]
+    endings: Mapping[Any, ExitCode] = MappingProxyType({"success": ExitCode.SUCCESS})
 
 
 class Detail(NamedTuple):
@@ -71,25 +71,28 @@ class Listing(NamedTuple):
 COMMANDS: Mapping[str, Operation | Detail | Listing] = {
     "doctor": Operation(DoctorResource),
     "completion": Operation(CompletionResource),
-    "eval run": Operation(RunResource, RunStatus),
+    "eval run": Operation(RunResource, RUN_EXIT_CODES),
     "eval list": Listing(RunItem, ListExtra),
     "eval info": Detail(RunInfo),
     "eval logs": Listing(LogEntry, LogExtra),
-    "eval open": Operation(OpenResource, Literal["success", "noop"]),
-    "eval rubric": Operation(RubricResource, RubricStatus),
-    "eval verify": Operation(AuditResource, AuditStatus),
+    "eval open": Operation(OpenResource, dict.fromkeys(("success", "noop"), ExitCode.SUCCESS)),
+    "eval rubric": Operation(
+        RubricResource,
+        dict.fromkeys(RubricStatus, ExitCode.SUCCESS) | {RubricStatus.INTERRUPTED: ExitCode.INTERRUPTED},
+    ),
+    "eval verify": Operation(AuditResource, AUDIT_EXIT_CODES),
     "eval compare": Operation(ComparisonResource),
-    "eval gate": Operation(GateReport, Verdict),
+    "eval gate": Operation(GateReport, GATE_EXIT_CODES),
     "eval export": Operation(Exported),
     "eval report": Operation(Reported),
     "eval regrade": Operation(Regraded),
     "rollout init": Operation(ScaffoldResource),
-    "rollout validate": Operation(RolloutCheckResource, Literal["success", "failed"]),
+    "rollout validate": Operation(RolloutCheckResource, {"success": ExitCode.SUCCESS, "failed": ExitCode.ERROR}),
     "rollout serve-loop": Operation(ServeLoopResource),
     "rollout validate-loop": Operation(ValidateLoopResource),
     "cassette inspect": Operation(InspectResource),
     "cassette prune": Operation(PruneResource),
-    "cassette diff": Operation(DiffResource, Literal["same", "different"]),
+    "cassette diff": Operation(DiffResource, dict.fromkeys(("same", "different"), ExitCode.SUCCESS)),
 }
 EVENTS: Mapping[str, Record] = {PLANNED: Planned, MILESTONE: Milestone, ITEM_FINISHED: Finished, PROGRESS: Counts}
 
@@ -100,8 +103,12 @@ def envelope(command: str) -> Format:
     """The format of the one line that `osmosis COMMAND --json` writes to standard output."""
     title = f"osmosis {command} --json"
     match COMMANDS[command]:
-        case Operation(resource, statuses):
-            names = {"status": statuses, "operation": Literal[operation_name(command)], "resource": resource}
+        case Operation(resource, endings):
+            names = {
+                "status": Literal[tuple(map(str, endings))],
+                "operation": Literal[operation_name(command)],
+                "resource": resource,
+            }
             steps = {"message": str, "next_steps_structured": tuple[NextStep, ...]}
             made = document("Operation", f"What `osmosis {command}` did.", _VERSION, names, steps)
         case Detail(data):

@@ -16,6 +16,8 @@ from osmosis.pure.errors import OsmosisError, Problem
 _LINE = re.compile(r"(\d{4}-\d\d-\d\dT\S+) ([A-Z]+) \[([^\]]*)\] ?(.*)", re.DOTALL)
 _DETAILS_TRIED = 8
 """Places in a message where its details may begin; a message with more braces keeps them."""
+LONGEST_LINE = 1 << 20
+"""Bytes of a line that are waited for. Ours are far shorter."""
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -75,6 +77,17 @@ def page_of(tail: bytes, start: int, limit: int) -> LogPage | None:
     offset = start + max(kept, 0)
     entries = tuple(parse_entry(line.decode(errors="replace")) for line in shown)
     return LogPage(entries, offset if offset > 0 and entries else None)
+
+
+def whole_lines(data: bytes) -> tuple[tuple[LogEntry, ...], bytes]:
+    """The entries of the lines that end in `data`, and what is left for the next call: the beginning of a line.
+
+    A beginning longer than `LONGEST_LINE` is taken for a line of its own, so that no file can make a reader hold all of it.
+    """
+    *lines, rest = data.split(b"\n")
+    if len(rest) > LONGEST_LINE:
+        lines, rest = [*lines, rest], b""
+    return tuple(parse_entry(line.decode(errors="replace")) for line in lines), rest
 
 
 def decode_cursor(text: str, size: int) -> int:

@@ -16,11 +16,12 @@ from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.report import ItemFinished, Progress
 from osmosis.shell.cli.doctor_result import doctor_error, doctor_grid
 from osmosis.shell.cli.modes import Mode
+from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.present import event_document, json_line
 from osmosis.shell.cli.result import ListResult
 from osmosis.shell.cli.run_events import ITEM_FINISHED, PROGRESS, Counts, finished_event
 from tests.golden.test_cli import SECRET, written
-from tests.strategies.cli_records import RESULTS, WORRIED
+from tests.strategies.cli_records import FOLLOWED, RESULTS, WORRIED
 
 Golden = Callable[[str, bytes], None]
 WIDTHS = (40, 80, 120)
@@ -89,6 +90,24 @@ def test_events(golden: Golden) -> None:
     documents = (event_document(ITEM_FINISHED, at, finished_event(finished)), event_document(PROGRESS, at, counts))
     lines = [json_line(document, lambda text: text.replace(SECRET, "[REDACTED]")) for document in documents]
     golden("cli/events.jsonl", ("\n".join(lines) + "\n").encode())
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_log_that_is_followed(mode: Mode, golden: Golden) -> None:
+    """A line an entry, each written at once; then, in JSON, an event that says it ended and, for people, a sentence."""
+    entries, end = FOLLOWED
+
+    def show(output: Output) -> None:
+        for entry in entries:
+            output.entry(entry)
+        output.result(end)
+
+    out, err = written(mode, show, 80)
+    golden(f"cli/runs_logs_follow.{mode}.txt", out.encode())
+    assert err == ""
+    assert SECRET not in out
+    assert "\x1b" not in out
+    assert out.count("\n") == {Mode.RICH: 4, Mode.PLAIN: 3, Mode.JSON: 4}[mode]
 
 
 RENDER_ALL = """

@@ -13,7 +13,7 @@ from osmosis.pure.redaction import Redactor
 from osmosis.shell.cli.main import main
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
-from osmosis.shell.cli.result import CommandResult, Commands, ListResult, Quote
+from osmosis.shell.cli.result import CommandResult, Commands, ListResult, Quote, StreamResult
 from osmosis.shell.cli.rich_text import RichText
 from tests.golden.test_cli import SECRET
 from tests.golden.test_cli_commands import BADLY, WELL
@@ -59,7 +59,7 @@ def kept_whole(shown: CommandResult | OsmosisError) -> str:
     if isinstance(shown, OsmosisError):
         return shown.hint or ""
     texts = [shell_line(step.argv) for step in shown.next_steps]
-    for block in () if isinstance(shown, ListResult) else shown.blocks:
+    for block in () if isinstance(shown, ListResult | StreamResult) else shown.blocks:
         if isinstance(block, Quote):
             texts.append(block.text)
         elif isinstance(block, Commands):

@@ -94,6 +94,11 @@ class Command:
         """Standard error so far."""
         return self._streams["err"].decode(errors="replace")
 
+    @property
+    def out(self) -> str:
+        """Standard output so far."""
+        return self._streams["out"].decode(errors="replace")
+
     async def until(self, text: str, times: int = 1) -> None:
         """Wait until standard error holds `text` that often."""
         await eventually(lambda: self.err.count(text) >= times or self.process.returncode is not None)

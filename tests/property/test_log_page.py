@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.log_line import log_line
-from osmosis.pure.log_page import LogEntry, decode_cursor, page_of, parse_entry
+from osmosis.pure.log_page import LONGEST_LINE, LogEntry, decode_cursor, page_of, parse_entry, whole_lines
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
 lines = st.lists(texts, max_size=30)
@@ -61,3 +61,22 @@ def test_a_cursor_of_another_log_is_refused(cursor: str) -> None:
     with pytest.raises(OsmosisError, match="is not a cursor of this log"):
         decode_cursor(cursor, 100)
     assert decode_cursor("100", 100) == 100
+
+
+@given(lines, st.integers(1, 7))
+def test_following_gives_every_line_once(content: list[str], size: int) -> None:
+    """In whatever pieces a log is read, even within a character: each line once, when it is complete, and the rest is kept."""
+    log = "".join(f"{line}\n" for line in content).encode() + b"begun"
+    found: list[str] = []
+    rest = b""
+    for start in range(0, len(log), size):
+        entries, rest = whole_lines(rest + log[start : start + size])
+        found += [entry.message for entry in entries]
+    assert (found, rest) == (content, b"begun")
+
+
+def test_a_line_without_end_is_not_waited_for() -> None:
+    """A file that holds no newline cannot make a reader hold all of it."""
+    entries, rest = whole_lines(b"x" * (LONGEST_LINE + 1))
+    assert (len(entries), rest) == (1, b"")
+    assert whole_lines(b"x" * LONGEST_LINE) == ((), b"x" * LONGEST_LINE)

@@ -9,10 +9,10 @@ from osmosis.pure.journal import Attempt, Ending, InvocationEnded, InvocationSta
 from osmosis.pure.log_page import LogPage, parse_entry
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, Metrics, RewardStatistics, Summary
 from osmosis.pure.plan import Manifest
-from osmosis.pure.run_overview import RunOverview, local_overview, unreadable
+from osmosis.pure.run_overview import RunOverview, RunState, local_overview, unreadable
 from osmosis.shell.cli.doctor_result import doctor_result
-from osmosis.shell.cli.eval_logs import logs_result
 from osmosis.shell.cli.eval_open import open_result
+from osmosis.shell.cli.logs_result import entry_of, followed_result, logs_result
 from osmosis.shell.cli.result import CommandResult
 from osmosis.shell.cli.run_info_result import Looked, run_info_result
 from osmosis.shell.cli.run_list_result import run_list_result
@@ -150,6 +150,12 @@ LOG = LogPage(
         parse_entry(f"no line of ours {HOSTILE}"),
     ),
     cursor=4711,
+)
+
+SEEN_AT = "2026-11-30T16:05:06.000000Z"
+FOLLOWED = (
+    tuple(entry_of(entry, SEEN_AT) for entry in LOG.entries),
+    followed_result("quiet-otter-12", RunState.FINISHED, 3, SEEN_AT),
 )
 
 RESULTS: dict[str, CommandResult] = {

@@ -88,7 +88,8 @@ moment ago."""
 _EVAL_LOGS = """\
 Show the log of a run.
 
-Prints the newest page, its lines in order. --cursor with the next_cursor of a page shows the lines before it."""
+Prints the newest page, its lines in order. --cursor with the next_cursor of a page shows the lines before it; --follow goes \
+on with what a run writes, until it has ended."""
 
 _EVAL_OPEN = """\
 Open a run in the desktop's program for it.

@@ -19,7 +19,7 @@ from osmosis.pure.redaction import Redactor
 from osmosis.pure.secret_forms import secret_values
 from osmosis.shell.cli import present
 from osmosis.shell.cli.modes import Mode
-from osmosis.shell.cli.result import Block, CommandResult
+from osmosis.shell.cli.result import Block, CommandResult, StreamEntry
 from osmosis.shell.cli.stream import SteadyStream
 
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ class Output:
                 self._write_lines(self.stdout, present.plain_result(present.scrubbed(result, self.redact)))
             case Mode.RICH:
                 self.rich_out.result(present.scrubbed(result, self.redact))
+
+    def entry(self, entry: StreamEntry) -> None:
+        """A piece of a result that goes on, on standard output, at once."""
+        if self.mode is Mode.JSON:
+            document = present.event_document(entry.event, entry.at, entry.data)
+            self._write_lines(self.stdout, [present.json_line(document, self.redact)])
+            return
+        entry = present.scrubbed_entry(entry, self.redact)
+        if self.mode is Mode.PLAIN:
+            self._write_lines(self.stdout, ["\t".join(entry.cells)])
+        else:
+            self.rich_out.line(entry.line)
 
     def failure(self, command: str, error: OsmosisError) -> None:
         """An error, on standard error."""

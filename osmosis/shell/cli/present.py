@@ -29,6 +29,8 @@ from osmosis.shell.cli.result import (
     Quote,
     Script,
     Section,
+    StreamEntry,
+    StreamResult,
     Table,
 )
 
@@ -62,6 +64,8 @@ def result_document(result: CommandResult) -> dict[str, Any]:
                 "next_offset": result.next_offset,
                 **(msgspec.to_builtins(result.extra) if result.extra is not None else {}),
             }
+        case StreamResult():
+            return event_document(result.event, result.at, result.data)
 
 
 def event_document(event: str, at: str, data: msgspec.Struct) -> dict[str, Any]:
@@ -128,6 +132,8 @@ def scrubbed(result: CommandResult, redact: Redact) -> CommandResult:
         lines = tuple(one_line(redact(line)) for line in result.lines)
         title = one_line(redact(result.title))
         return msgspec.structs.replace(result, title=title, message=message, rows=rows, lines=lines, next_steps=steps)
+    if isinstance(result, StreamResult):
+        return msgspec.structs.replace(result, message=message, next_steps=steps)
     blocks = tuple(scrubbed_block(block, redact) for block in result.blocks)
     return msgspec.structs.replace(result, message=message, blocks=blocks, next_steps=steps)
 
@@ -156,8 +162,10 @@ def scrubbed_block(block: Block, redact: Redact) -> Block:
 def plain_result(result: CommandResult) -> Iterator[str]:
     """A scrubbed result as plain lines: message, `Label: value` lines, sections, next steps as `label: command`.
 
-    Of a list its rows alone, a line each, cells between tabs, without a header.
+    Of a list its rows alone, a line each, cells between tabs, without a header. Of a stream nothing: its rows were written.
     """
+    if isinstance(result, StreamResult):
+        return
     if isinstance(result, ListResult):
         yield from ("\t".join(row) for row in result.rows)
         return
@@ -190,6 +198,12 @@ def plain_block(block: Block) -> Iterator[str]:
             yield from lines
         case Script(text):
             yield from text.splitlines()
+
+
+def scrubbed_entry(entry: StreamEntry, redact: Redact) -> StreamEntry:
+    """`entry` with everything that people read redacted and on one line."""
+    cells = tuple(one_line(redact(cell)) for cell in entry.cells)
+    return msgspec.structs.replace(entry, cells=cells, line=one_line(redact(entry.line)))
 
 
 def error_lines(error: OsmosisError, redact: Redact) -> list[str]:

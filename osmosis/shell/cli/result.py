@@ -110,4 +110,27 @@ class ListResult(msgspec.Struct, frozen=True):
     exit_code: ExitCode = ExitCode.SUCCESS
 
 
-CommandResult = OperationResult | DetailResult | ListResult
+class StreamEntry(msgspec.Struct, frozen=True):
+    """One piece of a result that is written as it comes into being: in JSON an event, `cells` in plain and `line` in rich
+    output. `at` is ISO 8601 UTC."""
+
+    event: str
+    at: str
+    data: msgspec.Struct
+    cells: tuple[str, ...]
+    line: str
+
+
+class StreamResult(msgspec.Struct, frozen=True):
+    """The end of a result that was written piece by piece: in JSON a last event, a last sentence in rich output alone."""
+
+    operation: str
+    event: str
+    at: str
+    data: msgspec.Struct
+    message: str
+    next_steps: tuple[NextStep, ...] = ()
+    exit_code: ExitCode = ExitCode.SUCCESS
+
+
+CommandResult = OperationResult | DetailResult | ListResult | StreamResult

@@ -27,6 +27,7 @@ from osmosis.shell.cli.result import (
     Quote,
     Script,
     Section,
+    StreamResult,
     Table,
 )
 from osmosis.shell.cli.stream import SteadyStream
@@ -42,7 +43,7 @@ def renderables_of_result(result: CommandResult, width: int) -> Iterator[Rendera
     where eyes are at the end."""
     if isinstance(result, ListResult):
         yield from _list(result, width)
-    else:
+    elif not isinstance(result, StreamResult):
         for block in result.blocks:
             yield from renderables_of_block(block, width)
     if result.message:

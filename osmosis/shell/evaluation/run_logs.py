@@ -24,19 +24,25 @@ def read_log_page(directory: RunDirectory, limit: int, cursor: str | None) -> Lo
             decode_cursor(cursor, 0)
         return LogPage(())
     except OSError as error:
-        raise OsmosisError(
-            f"The log of run {directory.name} cannot be read.",
-            problems=[Problem(str(directory.log), error.strerror or str(error))],
-            hint="Check the permissions of the run directory.",
-        ) from None
+        raise unreadable_log(directory, error) from None
     try:
         size = os.fstat(descriptor).st_size
-        return _page(descriptor, size if cursor is None else decode_cursor(cursor, size), limit)
+        return page_before(descriptor, size if cursor is None else decode_cursor(cursor, size), limit)
     finally:
         os.close(descriptor)
 
 
-def _page(descriptor: int, end: int, limit: int) -> LogPage:
+def unreadable_log(directory: RunDirectory, error: OSError) -> OsmosisError:
+    """The error for a log that is there and cannot be read."""
+    return OsmosisError(
+        f"The log of run {directory.name} cannot be read.",
+        problems=[Problem(str(directory.log), error.strerror or str(error))],
+        hint="Check the permissions of the run directory.",
+    )
+
+
+def page_before(descriptor: int, end: int, limit: int) -> LogPage:
+    """The last `limit` lines before offset `end`."""
     start, tail = end, b""
     while True:
         begin = max(0, start - _BLOCK)
