@@ -123,15 +123,16 @@ class Contradiction(msgspec.Struct, frozen=True):
 
 def contradictions(recorded: Mapping[str, str], entries: Mapping[str, str]) -> Iterator[Contradiction]:
     """How the `entries` of a trial's directory (as for `record_files`) differ from what was recorded of it."""
-    for path in sorted(recorded.keys() - {REST}):
+    named = recorded.keys() - {REST}
+    for path in sorted(named):
         value = entries.get(path)
         if value is None:
             yield Contradiction(path, "is missing")
         elif value != recorded[path]:
             yield Contradiction(path, "is not what the result was recorded with" if is_digest(value) else f"is {value}")
-    others = {path: value for path, value in entries.items() if path not in recorded and path not in PASSED_OVER}
+    others = {path: value for path, value in entries.items() if path not in named and path not in PASSED_OVER}
     if REST in recorded:
         if _digest_rest(others) != recorded[REST]:
-            yield Contradiction(REST, f"its files beyond the {len(recorded) - 1} recorded by name are not what they were")
+            yield Contradiction(REST, f"its files beyond the {len(named)} recorded by name are not what they were")
     else:
         yield from (Contradiction(path, "was not there when the result was recorded") for path in sorted(others))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -144,6 +145,48 @@ def sealed(record: bytes, number: int) -> bytes:
     """The line of a record, without its newline."""
     content = b'{"seq":%d,%b' % (number, record)
     return content + b',"check":"%b"}' % xxhash.xxh3_64_hexdigest(content).encode()
+
+
+def record_evidence(root: Path, *, named: int = 32) -> None:
+    """Let the journal say of files what a runner's says: digests of the run's own files, of each trial's, and of the log.
+
+    Written by the book and without our encoders: at most `named` files of a trial by name, the others together.
+    """
+
+    def with_evidence(records: list[bytes]) -> list[bytes]:
+        own = {name: digest(root / name) for name in ("manifest.json", "source_files.json", "dataset_rows.jsonl")}
+        log = {"size": (root / "logs.txt").stat().st_size, "digest": digest(root / "logs.txt")}
+        first, *others = records
+        return [first + b',"files":' + text(own), *(_recorded(root, record, log, named) for record in others)]
+
+    rewrite_journal(with_evidence)(root)
+
+
+def _recorded(root: Path, record: bytes, log: dict[str, object], named: int) -> bytes:
+    read = json.loads(b"{%b}" % record)
+    if read["kind"] == "invocation.ended":
+        return record + b',"log":' + text(log)
+    if read["kind"] != "result":
+        return record
+    trial = root / "rollout_trials" / read["rollout_id"]
+    paths = [path.relative_to(trial).as_posix() for path in trial.rglob("*") if path.is_file()]
+    paths.sort(key=lambda path: (path not in ("trajectory.json", "sample.json"), path))
+    paths = [path for path in paths if path != ".osmosis-health-check"]
+    files = {path: digest(trial / path) for path in paths[:named]}
+    if rest := sorted(paths[named:]):
+        lines = "".join(f"{len(path)} {path} {digest(trial / path)}\n" for path in rest)
+        files["*"] = xxhash.xxh3_64_hexdigest(lines.encode())
+    return record + b',"files":' + text(files)
+
+
+def digest(path: Path) -> str:
+    """What the journal records of a file."""
+    return xxhash.xxh3_64_hexdigest(path.read_bytes())
+
+
+def text(value: object) -> bytes:
+    """JSON without blanks, text as it is."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def edit_record(number: int, old: bytes, new: bytes) -> Callable[[Path], None]:

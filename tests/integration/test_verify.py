@@ -514,28 +514,83 @@ def test_notes_beside_a_run_do_not_matter(root: Path) -> None:
     assert (root / "notes.md").exists()
 
 
+def running(data: bytes) -> bytes:
+    """`metrics.json` as it is while a run goes on: counts alone."""
+    metrics = json.loads(data)
+    run, summary = metrics["eval_run"], metrics["summary"]
+    counts = ("total_samples", "completed_samples", "graded", "passed", "failed", "skipped", "pass_rate", "pass_threshold")
+    run |= {"status": "running", "duration_ms": 0.0}
+    del run["completed_at"]
+    kept = {key: summary[key] for key in (*counts, "tokens_used")}
+    return (json.dumps({"eval_run": run, "summary": kept}, indent=2) + "\n").encode()
+
+
 def killed(root: Path) -> None:
     """The run as `kill -9` left it in its first invocation: two results, the index as it grew, metrics that say running."""
     change_lines("events.jsonl", lambda lines: lines[:7])(root)
     append("events.jsonl", b'{"seq":8,"kind":"res')(root)
     change_lines("index.jsonl", lambda lines: [line.replace(b', "resumed": true', b"") for line in (lines[1], lines[0])])(root)
     remove("summary.jsonl")(root)
-    edit("metrics.json", b'"finished"', b'"running"')(root)
+    remove("trajectories/row_0_run_1.json")(root)
+    write("metrics.json", running((root / "metrics.json").read_bytes()))(root)
+
+
+UNWRITTEN = {"events.jsonl", "index.jsonl", "summary.jsonl", "metrics.json", "trajectories/row_0_run_1.json"}
 
 
 def test_a_killed_run_is_put_in_order(root: Path) -> None:
-    """After a crash, repair leaves a sound, unfinished run; counts add up and what is left is pending."""
+    """What a crash left unwritten is no error and says when it is written; repair leaves a sound, unfinished run; counts add up
+    and what is left is pending."""
     killed(root)
     report = verify(root)
-    assert report.status is AuditStatus.UNSOUND
-    assert {finding.path for finding in report.findings} == {"events.jsonl", "index.jsonl", "summary.jsonl", "metrics.json"}
-    assert all(finding.repairable for finding in report.findings)
+    assert report.status is AuditStatus.SOUND
+    assert {finding.path for finding in report.findings} == UNWRITTEN
+    assert all(finding.repairable and finding.severity is Severity.WARNING for finding in report.findings)
+    assert {finding.path for finding in report.findings if "next start or --repair writes it" in finding.what} == (
+        UNWRITTEN - {"events.jsonl"}
+    )
     report = verify(root, repair=True)
     assert report.status is AuditStatus.REPAIRED
     assert (report.planned, report.succeeded, report.pending) == (8, 2, 6)
     metrics = json.loads((root / "metrics.json").read_bytes())
     assert (metrics["eval_run"]["status"], metrics["summary"]["total_samples"]) == ("incomplete", 2)
     assert (root / "index.jsonl").read_bytes() == (root / "summary.jsonl").read_bytes()
+
+
+DAMAGED_WHEN_KILLED = {
+    "index value changed": (edit("index.jsonl", b'"reward": 0.5', b'"reward": 0.4'), "index.jsonl"),
+    "index line not JSON": (edit("index.jsonl", b'{"row', b'["row'), "index.jsonl"),
+    "index of unknown rollouts": (append("index.jsonl", b'{"rollout_id": "' + b"e" * 32 + b'"}\n'), "index.jsonl"),
+    "progress changed": (edit("progress.json", b"8", b"9"), "progress.json"),
+    "metrics of another run": (edit("metrics.json", b'"id": "0', b'"id": "1'), "metrics.json"),
+    "copy changed": (append("trajectories/row_0_run_0.json", b" "), "trajectories/row_0_run_0.json"),
+    "copy of nothing": (write("artifacts/row_3_run_0/x", b"x"), "artifacts/row_3_run_0/x"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_WHEN_KILLED)
+def test_damage_to_a_killed_run_is_an_error_all_the_same(root: Path, name: str) -> None:
+    """Being cut short excuses what is not written yet, and nothing else."""
+    killed(root)
+    damage, path = DAMAGED_WHEN_KILLED[name]
+    damage(root)
+    errors = {finding.path for finding in verify(root).findings if finding.severity is Severity.ERROR}
+    assert errors == {path}
+    assert verify(root, repair=True).status is AuditStatus.REPAIRED
+
+
+def test_copies_of_the_attempt_before_are_no_damage_in_a_killed_retry(root: Path) -> None:
+    """A retry that was killed between a durable result and its copies leaves the earlier attempt's files; they go at last."""
+    change_lines("events.jsonl", lambda lines: lines[:29])(root)
+    for name in ("index.jsonl", "summary.jsonl"):
+        change_lines(name, lambda lines: lines[:7])(root)
+    write("metrics.json", running((root / "metrics.json").read_bytes()))(root)
+    write("artifacts/row_1_run_0/old.txt", b"x")(root)
+    report = verify(root)
+    assert report.status is AuditStatus.SOUND, report
+    assert "artifacts/row_1_run_0/old.txt" in {finding.path for finding in report.findings}
+    assert verify(root, repair=True).status is AuditStatus.REPAIRED
+    assert not (root / "artifacts/row_1_run_0/old.txt").exists()
 
 
 @pytest.mark.parametrize("last", range(32))
