@@ -28,6 +28,7 @@ HISTORY = ROOT / ".benchmarks" / "history.jsonl"
 
 BENCHMARKS = {
     "runs": ("whole_runs", "whole runs beside the public package: start, dispatch, processor time, bytes, memory"),
+    "start_up": ("start_up", "what `osmosis --version` and `osmosis eval run --help` cost, beside the public command"),
     "peers": ("peers", "whole commands beside promptfoo, Inspect, lm-eval and bare LiteLLM"),
     "data": ("data", "dataset, digest, journal, index, redaction, each in a process of its own"),
     "bridge": ("bridge", "the model bridge beside raw aiohttp and LiteLLM"),
