@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from osmosis.pure.journal import JournalDecoder, Record, Result, RunHistory, encode_record
+from osmosis.pure.journal import InvocationEnded, JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 
@@ -150,6 +150,9 @@ class JournalWriter:
         self._sync_evidence(record.rollout_id for record in group if isinstance(record, Result))
         encoded = [self._encode(record, number) for number, record in enumerate(group, self._sequence + 1)]
         data = b"".join(encoded)
+        if any(isinstance(record, InvocationEnded) for record in group):
+            # What the record says of the log must still be true after a power cut.
+            self._files.sync_file(self._evidence.log, step="log.settle")
         self._files.write(self._descriptor, data, step="journal.write")
         self._sequence += len(group)
         self._written += len(data)

@@ -34,6 +34,11 @@ class RunEvidence:
         """The directory that a result stands on."""
         return self._directory.trial(rollout_id)
 
+    @property
+    def log(self) -> Path:
+        """What the end of an invocation stands on."""
+        return self._directory.log
+
     def of(self, record: Record, *, first: bool = False, over: bool = True) -> Evidence | None:
         """The evidence for one record. `first`: it opens the journal; `over`: its rollout writes no more."""
         match record:
