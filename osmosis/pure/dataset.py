@@ -107,7 +107,7 @@ def normalise_row(values: Values, source_row_index: int, *, beyond_json: bool = 
     if "metadata" not in values:
         # Most rows of most datasets, on the shortest way.
         system, user, truth = get("system_prompt"), get("user_prompt"), get("ground_truth")
-        if type(user) is str and user and type(truth) is str and truth and (system is None or type(system) is str):
+        if type(user) is str and type(truth) is str and user and truth and (system is None or type(system) is str):
             return Row(source_row_index, system or None, user, truth)
     wrong: list[str] = []
     system_prompt = _text(get("system_prompt"), "system_prompt", wrong)

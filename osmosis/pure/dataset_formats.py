@@ -43,35 +43,38 @@ class _Block(msgspec.Struct, frozen=True):
 
 def _blocks(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_Block]:
     """Cut a file into blocks of whole lines, each of about `block_bytes`, without the byte order mark."""
-    pending: list[bytes] = []
-    size = tail = 0  # bytes pending, and how many of them stand behind the last newline
     offset, line = 0, 1
-    for part in _parts(chunks, block_bytes):
-        pending.append(part)
-        size += len(part)
-        newline = part.rfind(b"\n")
-        tail = tail + len(part) if newline < 0 else len(part) - newline - 1
-        if size >= block_bytes and size > tail:
-            data = b"".join(pending)
-            whole = len(data) - tail
-            pending, size = [data[whole:]], tail
-            block = _begin(data[:whole], offset, line)
-            yield block
-            offset += whole
-            line += block.newlines
-        if tail > MAX_RECORD_BYTES:
+    for data in _whole_lines(chunks, block_bytes):
+        if len(data) > MAX_RECORD_BYTES and data.find(b"\n", 0, -1) < 0:
             raise invalid_dataset(label, [_too_long(label, line)], 1)
-    if size:
-        yield _begin(b"".join(pending), offset, line)
+        block = _begin(data, offset, line)
+        yield block
+        offset += len(data)
+        line += block.newlines
 
 
-def _parts(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Chunks that are larger than `size`, cut into parts of that size."""
+def _whole_lines(chunks: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
+    """The file in pieces of up to about `block_bytes`. Each ends with a newline, but for the last one, and for the beginning of
+    a line that is longer than any record may be."""
+    pending: list[bytes] = []  # no newline in it
+    size = 0
     for chunk in chunks:
-        if len(chunk) <= size:
-            yield chunk
-        else:
-            yield from (chunk[start : start + size] for start in range(0, len(chunk), size))
+        start, end = 0, len(chunk)
+        while start < end:
+            cut = chunk.rfind(b"\n", start, start + block_bytes) + 1 or chunk.find(b"\n", start + block_bytes) + 1
+            if cut == 0:
+                break
+            pending.append(chunk[start:cut])
+            yield pending[0] if len(pending) == 1 else b"".join(pending)
+            pending, size, start = [], 0, cut
+        if start < end:
+            pending.append(chunk[start:])
+            size += end - start
+            if size > MAX_RECORD_BYTES:
+                yield b"".join(pending)
+                pending, size = [], 0
+    if pending:
+        yield b"".join(pending)
 
 
 def _begin(data: bytes, offset: int, line: int) -> _Block:
@@ -88,6 +91,9 @@ def _too_long(label: str, line: int) -> Problem:
 
 _lines_decoder = msgspec.json.Decoder()
 _KEY_END = re.compile(rb'"[ \t\r\n]*:')
+_BORDER = re.compile(rb"\n\{(?:(?<=\}\n\{)|(?<=\}\r\n\{))")
+"""Between two lines. It looks back because a search that begins with a newline passes over text quickly."""
+
 _JSON_BLANK = b" \t\r"
 
 
@@ -114,10 +120,7 @@ def _decode_plain_block(data: bytes, newlines: int) -> list[dict[str, Any]] | No
     the text has places that can end a key, no key was swallowed by a namesake.
     """
     between = newlines - data.endswith(b"\n")
-    borders = data.count(b"}\n{")
-    if borders < between:
-        borders += data.count(b"}\r\n{")
-    if not data.startswith(b"{") or borders != between:
+    if not data.startswith(b"{") or len(_BORDER.findall(data)) != between:
         return None
     try:
         records: list[dict[str, Any]] = _lines_decoder.decode_lines(data)
@@ -126,7 +129,7 @@ def _decode_plain_block(data: bytes, newlines: int) -> list[dict[str, Any]] | No
     keys = sum(map(len, records))
     possible = len(_KEY_END.findall(data))
     unique = keys == possible or keys + sum(map(_inner_keys, records)) == possible
-    return records if unique and len(records) == borders + 1 else None
+    return records if unique and len(records) == between + 1 else None
 
 
 def _inner_keys(record: dict[str, Any]) -> int:

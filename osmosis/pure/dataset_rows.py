@@ -25,7 +25,7 @@ _CHUNK_ROWS = 1024
 _SHOWN_PROBLEMS = 20
 
 
-class DatasetRow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class DatasetRow(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One line of `dataset_rows.jsonl`. `row_index` is the position in the selection, from 0."""
 
     row_index: int

@@ -63,8 +63,11 @@ class DatasetSurvey:
         first, self._total = self._total, self._total + batch.count
         found = [*batch.problems]
         rows: list[Row] = []
-        for row in _normalise(batch, first, self._wanted, self._label):
-            rows.append(row) if isinstance(row, Row) else found.extend(row)
+        for part in self._wanted.within(first, len(batch.records)):
+            judged = _judge(batch.records, first, part, beyond_json=batch.beyond_json)
+            rows += (sound := [row for row in judged if type(row) is Row])
+            if len(sound) < len(judged):
+                found += _problems(judged, part, batch, first, self._label)
         if rows:
             digest = xxhash.xxh3_64_intdigest(batch.data)
             self._pieces.append(Piece(first, batch.count, batch.offset, len(batch.data), digest))
@@ -89,20 +92,21 @@ def candidates(rows: RowSelection | None, limit: int | None) -> RowSelection:
     return RowSelection((RowRange(0, 2**63 if limit is None else limit - 1),))
 
 
-def _normalise(batch: RecordBatch, first: int, wanted: RowSelection, label: str) -> Iterator[Row | tuple[Problem, ...]]:
-    """The wanted records of a batch whose first record is record `first` of the file, each as its row or its problems."""
-    records, beyond_json = batch.records, batch.beyond_json
-    for part in wanted.within(first, len(records)):
-        for index in part:
-            values = records[index - first]
-            if values is not None:
-                row = normalise_row(values, index, beyond_json=beyond_json)
-                yield row if isinstance(row, Row) else _located(row, index, batch, first, label)
+_Judged = Row | tuple[str, ...] | None
+"""A record as its row, as what is wrong with that, or None where it did not even parse."""
 
 
-def _located(wrong: Iterable[str], index: int, batch: RecordBatch, first: int, label: str) -> tuple[Problem, ...]:
-    where = label if batch.lines is None else f"{label}:{batch.lines[index - first]}"
-    return tuple(Problem(where, f"row {index}: {reason}") for reason in wrong)
+def _judge(records: Sequence[Values | None], first: int, part: range, *, beyond_json: bool = False) -> list[_Judged]:
+    """The records of `part`. Record `first` of the file is the first of `records`."""
+    chosen = zip(part, records[part.start - first : part.stop - first], strict=True)
+    return [None if values is None else normalise_row(values, index, beyond_json=beyond_json) for index, values in chosen]
+
+
+def _problems(judged: Iterable[_Judged], part: range, batch: RecordBatch, first: int, label: str) -> Iterator[Problem]:
+    for index, wrong in zip(part, judged, strict=True):
+        if isinstance(wrong, tuple):
+            where = label if batch.lines is None else f"{label}:{batch.lines[index - first]}"
+            yield from (Problem(where, f"row {index}: {reason}") for reason in wrong)
 
 
 def check_piece(piece: Piece, data: bytes, label: str) -> None:
@@ -119,7 +123,6 @@ def check_piece(piece: Piece, data: bytes, label: str) -> None:
 
 def rows_again(piece: Piece, records: Sequence[Values], selected: RowSelection) -> list[Row]:
     """The selected rows of a piece, from the records that its bytes gave again. `source_row_index` is the record's number."""
-    first = piece.first
-    parts = selected.within(first, piece.count)
-    found = (normalise_row(records[index - first], index) for part in parts for index in part)
-    return [row for row in found if isinstance(row, Row)]
+    parts = selected.within(piece.first, piece.count)
+    judged = (row for part in parts for row in _judge(records, piece.first, part))
+    return [row for row in judged if type(row) is Row]
