@@ -5,11 +5,16 @@ Each measurement has a process of its own, so that its memory is its own too; it
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import random
 import resource
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 
 MEGABYTE = 1_000_000
@@ -25,42 +30,93 @@ def _write(path: Path, size: int, chunk: bytes) -> int:
 
 
 def dataset(root: Path, size: int) -> dict[str, float]:
-    """`dataset_rows.jsonl` from a JSONL dataset of 500-byte rows, end to end."""
+    """`dataset_rows.jsonl` from a JSONL dataset of 500-byte rows, end to end; a quarter of it first, to compare the memory."""
     from osmosis.pure.dataset_rows import encode_dataset_rows  # noqa: PLC0415 - each process imports what it measures
     from osmosis.shell.evaluation.dataset_file import read_dataset  # noqa: PLC0415
 
+    def write_rows(path: Path) -> None:
+        loaded = read_dataset(path, rows=None, limit=None)
+        with (root / "dataset_rows.jsonl").open("wb") as file:
+            for chunk in encode_dataset_rows(loaded.rows):
+                file.write(chunk)
+
     path = root / "rows.jsonl"
-    written = _write(path, size, (json.dumps(ROW) + "\n").encode() * 1000)
+    chunk = (json.dumps(ROW) + "\n").encode() * 1000
+    _write(path, size // 4, chunk)
+    write_rows(path)
+    peak = _peak()
+    written = _write(path, size, chunk)
     began, spent = time.perf_counter(), time.process_time()
-    loaded = read_dataset(path, rows=None, limit=None)
-    with (root / "dataset_rows.jsonl").open("wb") as file:
-        for chunk in encode_dataset_rows(loaded.rows):
-            file.write(chunk)
+    write_rows(path)
     wall, cpu = time.perf_counter() - began, time.process_time() - spent
-    return {"MB/s": written / wall / MEGABYTE, "MB a CPU second": written / cpu / MEGABYTE}
+    return {
+        "MB/s": written / wall / MEGABYTE,
+        "MB a CPU second": written / cpu / MEGABYTE,
+        "MB more at the peak than for a quarter of the file": _peak() - peak,
+    }
 
 
 def digest(root: Path, size: int) -> dict[str, float]:
-    """The digest of a dataset file beside a plain read loop, which takes turns with it."""
-    from osmosis.pure.digest import ContentHasher  # noqa: PLC0415
-    from osmosis.shell.evaluation import dataset_file  # noqa: PLC0415
+    """The digests of a dataset file beside a plain read loop, which takes turns with them: of a resume (xxh3 alone) and of a
+    first run (SHA-256 too, beside SHA-256 of what is in memory already), out of the page cache and out of a cold one."""
+    from osmosis.pure.digest import ContentHasher, FingerprintHasher  # noqa: PLC0415
+    from osmosis.shell.evaluation.file_digest import take_in  # noqa: PLC0415
 
     path = root / "large.bin"
-    written = _write(path, size, bytes(range(256)) * 4096)
+    written = _write(path, size, random.Random(0).randbytes(1 << 20))  # noqa: S311 - bytes, no secrets
+    part = bytes(1 << 20)
 
     def plain() -> None:
-        with path.open("rb", buffering=0) as file:
+        with FileIO(path) as file:
             while file.read(1 << 20):
                 pass
 
-    def ours() -> None:
-        with path.open("rb") as file:
-            hasher = ContentHasher()
-            for _ in dataset_file.hashed_chunks(file, hasher):
-                pass
+    def hashed(hasher: FingerprintHasher) -> None:
+        with FileIO(path) as file:
+            take_in(file, hasher)
 
-    times = {"plain": _fastest(plain, 3), "digest": _fastest(ours, 3)}
-    return {"of a plain read loop": times["plain"] / times["digest"], "MB/s": written / times["digest"] / MEGABYTE}
+    def sha256_alone() -> None:
+        hasher = hashlib.sha256()
+        for _ in range(written // len(part)):
+            hasher.update(part)
+
+    sides: dict[str, Callable[[], None]] = {
+        "plain": plain,
+        "resume": lambda: hashed(FingerprintHasher()),
+        "first run": lambda: hashed(ContentHasher()),
+        "SHA-256 alone": sha256_alone,
+    }
+    figures: dict[str, float] = {}
+    for cache in ("warm", "cold"):
+        times = _in_turn(sides, 5 if cache == "warm" else 3, (lambda: None) if cache == "warm" else (lambda: _forget(path)))
+        for side in ("resume", "first run"):
+            pairs = zip(times["plain"], times[side], strict=True)
+            figures[f"{side}, {cache}: of a plain read loop"] = statistics.median(ours / mine for ours, mine in pairs)
+            figures[f"{side}, {cache}: MB/s"] = written / min(times[side]) / MEGABYTE
+        figures[f"plain read loop, {cache}: MB/s"] = written / min(times["plain"]) / MEGABYTE
+        pairs = zip(times["SHA-256 alone"], times["first run"], strict=True)
+        figures[f"first run, {cache}: of SHA-256 alone"] = statistics.median(alone / mine for alone, mine in pairs)
+    return figures
+
+
+def _forget(path: Path) -> None:
+    """Have the page cache give the file back."""
+    descriptor = os.open(path, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def _in_turn(sides: Mapping[str, Callable[[], None]], times: int, before: Callable[[], None]) -> dict[str, list[float]]:
+    """The seconds of each side, round by round; every other round the other way round."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(times):
+        for name in list(sides)[:: 1 if number % 2 else -1]:
+            before()
+            began = time.perf_counter()
+            sides[name]()
+            taken[name].append(time.perf_counter() - began)
+    return taken
 
 
 def resume(root: Path, records: int) -> dict[str, float]:
@@ -136,14 +192,9 @@ def redaction(root: Path, size: int) -> dict[str, float]:
     return {"MB/s": done / wall / MEGABYTE, "MB a CPU second": done / cpu / MEGABYTE}
 
 
-def _fastest(work: Callable[[], None], times: int) -> float:
-    def each() -> Iterator[float]:
-        for _ in range(times):
-            began = time.perf_counter()
-            work()
-            yield time.perf_counter() - began
-
-    return min(each())
+def _peak() -> float:
+    """The most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
 
 
 MEASUREMENTS: dict[str, Callable[[Path, int], dict[str, float]]] = {
@@ -159,7 +210,7 @@ def main() -> None:
     """`data_paths.py NAME DIRECTORY SIZE`: one measurement, in this process."""
     name, directory, size = sys.argv[1:]
     figures = MEASUREMENTS[name](Path(directory), int(size))
-    figures["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
+    figures["peak MB"] = _peak()
     json.dump(figures, sys.stdout)
 
 
