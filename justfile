@@ -27,6 +27,7 @@ test *arguments:
 # What `test` leaves out: the slow tests, those against other packages, and those in a browser. Arguments go to pytest.
 test-rest *arguments:
     python scripts/browser_env.py
+    python scripts/docs_env.py
     {{ pytest }} -m "slow or interop or browser" "$@"
 
 # Real Harbor trials in real sandboxes; needs root on Debian, and installs what it needs.
@@ -71,6 +72,11 @@ purity:
 documents:
     python scripts/check_documents.py
 
+# Draw the documentation site into site/. Every warning is an error. Another directory may be named.
+site *directory:
+    python scripts/docs_env.py
+    python -m scripts.build_site "$@"
+
 # Fix what can be fixed by machine.
 format:
     ruff check --fix .
@@ -80,11 +86,12 @@ format:
 docs: documents
     towncrier build --draft --version "$(python -c 'import osmosis; print(osmosis.__version__)')"
 
-# Write golden files and JSON Schemas anew from the code, and show what changed. Read every byte before committing.
+# Write what follows from the code: golden files, JSON Schemas, reference. Read every byte of the difference before committing.
 golden:
     python -m scripts.generate_schemas
     python -m pytest tests/golden --write-golden
-    git diff --stat -- tests/golden docs/schemas
+    python -m scripts.generate_reference
+    git diff --stat -- tests/golden docs
 
 # Make the pins in requirements/ follow pyproject.toml; `just lock --upgrade` takes the newest versions that fit.
 lock *flags:

@@ -18,9 +18,10 @@ from osmosis.pure.config_schema import config_schema
 from osmosis.pure.dataset_rows import DatasetRow
 from osmosis.pure.digest import SOURCE_FILES_SCHEMA, SourceFile
 from osmosis.pure.estimate import ErrorOrigin
+from osmosis.pure.evidence import Evidence
 from osmosis.pure.index import IndexRow
+from osmosis.pure.journal import Attempt, RolloutId, Status
 from osmosis.pure.journal import Record as JournalRecord
-from osmosis.pure.journal import RolloutId, Status
 from osmosis.pure.judge_usage import JudgeUsage
 from osmosis.pure.metrics_file import Metrics
 from osmosis.pure.plan import MANIFEST_SCHEMA, Manifest, Provenance, RunInputs
@@ -91,9 +92,11 @@ _SEALED = {"seq": Position, "check": Digits}
 
 
 def _journal_line(record: Record) -> Record:
-    """`record` as a line of the journal: its kind, and the sequence number and checksum that every line has."""
+    """`record` as a line of the journal: its kind, the sequence number and checksum of every line, what it says of files."""
     kind = {str(record.__struct_config__.tag_field): Literal[record.__struct_config__.tag]}
-    return document(record.__name__, record.__doc__ or "", _SEALED, kind, record)
+    return document(
+        record.__name__, record.__doc__ or "", _SEALED, kind, record, *((Evidence,) if record is not Attempt else ())
+    )
 
 
 _MANIFEST = document(

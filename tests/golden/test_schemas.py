@@ -19,6 +19,8 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from osmosis.pure.evidence import Evidence, LogMark
+from osmosis.pure.journal import JournalDecoder, encode_record
 from osmosis.shell.evaluation.process_identity import ProcessRecord
 from osmosis.shell.scaffold import write_rollout
 from scripts.generate_schemas import SCHEMAS, documents
@@ -142,6 +144,16 @@ def test_the_server_record(golden: Any) -> None:
     """`server.json` as it is written when the rollout server starts."""
     record = ProcessRecord(4711, 4711, "123456", "0" * 32, 41233, "2026-11-30T12:00:00.000000Z")
     golden("schemas/server.json", msgspec.json.encode(record))
+
+
+def test_a_journal_line_may_say_what_files_were_like() -> None:
+    """The digests that stand in a line behind the record's own keys are part of the format."""
+    [line, *_] = (GOLDEN / RUN / "events.jsonl").read_bytes().split(b"\n")
+    [record] = JournalDecoder("events.jsonl").feed(line + b"\n")
+    said = json.loads(encode_record(record, 1, Evidence({"manifest.json": "0" * 16}, LogMark(7, "1" * 16))))
+    assert validator("files/events").is_valid(said)
+    assert not validator("files/events").is_valid(said | {"files": {"manifest.json": 1}})
+    assert not validator("files/events").is_valid(said | {"log": {"size": 7}})
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS))

@@ -9,19 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from osmosis.pure.audit import OWN_FILES
-from osmosis.pure.dataset_rows import DatasetRow
-from osmosis.pure.index import IndexRow
-from osmosis.pure.journal import Attempt, InvocationEnded, InvocationStarted, Result
-from osmosis.pure.metrics_file import EvalRunInfo, Summary
-from osmosis.pure.plan import Manifest, Provenance, RunInputs
-from osmosis.pure.projections import ProgressFile
-from osmosis.pure.protocol import Sample
 from osmosis.shell.cli.app import build_app
-from osmosis.shell.cli.modes import Mode
+from scripts.generate_reference import PART, PARTS, pages
 from tests.integration.stored_runs import write_workspace
 from tests.integration.workspaces import CHECKOUT
 from tests.strategies.comparisons import stored_run
@@ -36,9 +28,9 @@ _COMMAND = re.compile(r"^(?: {4})?(osmosis (?:eval|rollout|cassette|doctor|compl
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_commands_are_those_of_the_program(page: Path) -> None:
-    """Each command that a page shows on a line of its own is accepted by the real parser."""
-    app = build_app(Mode.PLAIN)
-    text = page.read_text().replace("\\\n", " ")
+    """Each command that a page shows on a line of its own is accepted by the real parser. Generated parts come from it."""
+    app = build_app()
+    text = PART.sub("", page.read_text()).replace("\\\n", " ")
     for line in _COMMAND.findall(text):
         words = [word for word in line.split()[1:] if word not in ("--json", "--plain")]
         if "..." in line or any(word.startswith(("[", "<")) for word in words):
@@ -46,26 +38,16 @@ def test_commands_are_those_of_the_program(page: Path) -> None:
         app.parse_args(words, exit_on_error=False, print_error=False)
 
 
-STRUCTS: dict[str, list[type[msgspec.Struct]]] = {
-    "manifest.json": [Manifest, RunInputs, Provenance],
-    "events.jsonl": [InvocationStarted, Attempt, Result, InvocationEnded],
-    "index.jsonl": [IndexRow],
-    "dataset_rows.jsonl": [DatasetRow],
-    "progress.json": [ProgressFile],
-    "metrics.json": [EvalRunInfo, Summary],
-    "rollout_trials/": [Sample],
-}
+@pytest.mark.parametrize("page", [path for path, _ in pages()], ids=lambda path: path.stem)
+def test_generated_parts_are_current(page: Path) -> None:
+    """Commands, exit codes, envelopes and the keys of files are what the code says now; `just golden` writes them."""
+    assert page.read_text() == dict(pages())[page]
 
 
-@pytest.mark.parametrize("file", sorted(STRUCTS))
-def test_every_key_of_a_file_is_named(file: str) -> None:
-    """The section of a file names every key that the code writes into it."""
-    page = (DOCS / "file-formats.md").read_text()
-    section = re.search(rf"^## {re.escape(file)}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    named = set(re.findall(r"`([a-z_]+)`", section[1]))
-    written = {field for struct in STRUCTS[file] for field in struct.__struct_fields__}
-    assert written - named == set()
+def test_every_generated_part_is_shown() -> None:
+    """No part is drawn that no page shows."""
+    shown = {name for path in DOCS.glob("*.md") for name in re.findall("<!-- begin ([^>]+) -->", path.read_text())}
+    assert shown == PARTS.keys()
 
 
 def test_every_file_of_a_run_is_named() -> None:
