@@ -34,6 +34,8 @@ from osmosis.pure.stored_run import (
 
 NO_PRICE = "the cost is not known on both sides"
 NO_USAGE = "no paired row reports it in both runs"
+GRADING_TIMES = "one run regrades stored samples, so its times are its grader's alone"
+SAME_SAMPLES = "both runs have the same samples"
 QUANTITIES = ("pass_rate", "reward", "tokens", "duration_ms", "cost")
 """What is compared, a column of row means each."""
 _PROMPT_LENGTH = 200
@@ -234,8 +236,14 @@ def compare_runs(
     cluster_by: str | None = None,
 ) -> Comparison:
     """What `pairs` (of `pair`) say about the two runs. P values are adjusted later, over everything shown together
-    (`adjust`)."""
-    rows = pairs.rows
+    (`adjust`). A quantity that is not the same thing in both runs is left out, and a note says so."""
+    rows, unlike = pairs.rows, _unlike(baseline, candidate)
+    deltas = {
+        quantity: difference(rows, quantity, confidence)
+        if quantity not in unlike
+        else Difference(None, None, undefined(unlike[quantity]), None)
+        for quantity in QUANTITIES
+    }
     return Comparison(
         baseline=baseline.name,
         candidate=candidate.name,
@@ -247,18 +255,27 @@ def compare_runs(
         paired_rows=len(rows),
         baseline_only=len(pairs.baseline_only),
         candidate_only=pairs.candidate_only,
-        pass_rate=difference(rows, "pass_rate", confidence),
         exact=exact_test(rows),
-        reward=difference(rows, "reward", confidence),
-        tokens=difference(rows, "tokens", confidence),
-        duration_ms=difference(rows, "duration_ms", confidence),
-        cost=difference(rows, "cost", confidence),
+        **deltas,
         flips=_flips(rows, baseline),
         slices=_slices(rows, confidence) if slice_by else (),
         slice_by=slice_by,
         cluster_by=cluster_by,
         notes=tuple(_notes(baseline, candidate)),
     )
+
+
+def _unlike(baseline: StoredRun, candidate: StoredRun) -> dict[str, str]:
+    """Quantities that cannot be compared, and why. A regrade keeps its parent's tokens and spends its own time on grading."""
+    unlike = {}
+    if baseline.regraded != candidate.regraded:
+        unlike["duration_ms"] = GRADING_TIMES
+    if (baseline.regraded or candidate.regraded) and baseline.samples_of == candidate.samples_of:
+        unlike |= dict.fromkeys(("tokens", "cost"), SAME_SAMPLES)
+    return unlike
+
+
+_SPELLED = {"duration_ms": "latency"}
 
 
 def difference(rows: pl.DataFrame, quantity: str, confidence: float) -> Difference:
@@ -320,6 +337,10 @@ def _notes(baseline: StoredRun, candidate: StoredRun) -> list[str]:
     if baseline.pass_threshold != candidate.pass_threshold:
         own, other = baseline.pass_threshold, candidate.pass_threshold
         notes.append(f"both runs are judged by the baseline's threshold {own!r}; the candidate's own is {other!r}")
+    left_out: dict[str, list[str]] = {}
+    for quantity, reason in _unlike(baseline, candidate).items():
+        left_out.setdefault(reason, []).append(_SPELLED.get(quantity, quantity))
+    notes += [f"{reason}: {' and '.join(names)} left out" for reason, names in left_out.items()]
     return notes
 
 

@@ -15,6 +15,8 @@ CONFIDENCE = 0.95
 """Of every interval, unless said otherwise."""
 POWER = 0.8
 """With which the minimum detectable effect would be seen."""
+TOO_FEW = "this sample is too small to detect any difference that there can be"
+"""Why there is no detectable effect, although the standard error is known."""
 
 
 def settled(value: float) -> float:
@@ -81,7 +83,8 @@ class DetectableEffect(msgspec.Struct, frozen=True):
     """The smallest true difference that a comparison with another run of this size would show, with the stated power.
 
     `unpaired`: the other run has other rows. `paired_at_best`: it has the same rows and finds the same ones hard, so that only
-    the noise between runs of a row is left; null where each row ran once.
+    the noise between runs of a row is left; null where each row ran once. Either is null where the effect would have to be
+    larger than any that there can be.
     """
 
     unpaired: float | None

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import inf, sqrt
+from math import sqrt
+
+import msgspec
 
 from osmosis.pure.distributions import normal_quantile, student_t_quantile
 from osmosis.pure.estimate import CONFIDENCE, Estimate, Method, settled
@@ -57,7 +59,7 @@ def pass_rate_estimate(histogram: Sequence[RowOutcomes], confidence: float = CON
         low, high = wilson_bounds(rows if passed else 0, rows, confidence)
         reason = _no_error(rows, "rows")
         return Estimate(passed / scored, None, settled(low), settled(high), Method.WILSON_ROWS, rows, reason)
-    return t_interval(passed / scored, error, rows, confidence, "rows", method=Method.CLUSTERED_T, floor=0.0, ceiling=1.0)
+    return within(t_interval(passed / scored, error, rows, confidence, "rows", method=Method.CLUSTERED_T), 0.0, 1.0)
 
 
 def _share_error(histogram: Iterable[RowOutcomes], passed: int, scored: int, rows: int) -> float | None:
@@ -74,6 +76,14 @@ def _no_error(units: int, what: str) -> str:
     return ONE_ROW if units < 2 else NO_SPREAD.format(units=units, what=what)
 
 
+def within(estimate: Estimate, floor: float, ceiling: float) -> Estimate:
+    """`estimate` with its bounds cut to where the true value is known to lie, which costs no coverage: what is cut off cannot
+    be true."""
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return msgspec.structs.replace(estimate, low=max(estimate.low, floor), high=min(estimate.high, ceiling))
+
+
 def t_interval(
     value: float,
     error: float | None,
@@ -82,14 +92,11 @@ def t_interval(
     what: str,
     *,
     method: Method = Method.T,
-    floor: float = -inf,
-    ceiling: float = inf,
 ) -> Estimate:
-    """`value` plus and minus a t quantile (`units` - 1 degrees) of `error`, cut to `floor` and `ceiling`."""
+    """`value` plus and minus a t quantile (`units` - 1 degrees) of `error`."""
     if units < 2:
         return undefined(ONE_CLUSTER if what == "clusters" else ONE_ROW, value=value, units=units)
     if not error:
         return undefined(NO_SPREAD.format(units=units, what=what), value=value, units=units)
     half = student_t_quantile(0.5 + confidence / 2, units - 1) * error
-    low, high = max(value - half, floor), min(value + half, ceiling)
-    return Estimate(value, settled(error), settled(low), settled(high), method, units)
+    return Estimate(value, settled(error), settled(value - half), settled(value + half), method, units)

@@ -1,8 +1,10 @@
 """A run as JUnit XML, a test case a planned sample, for the test pages of CI systems (issue 8).
 
-A sample that did not pass is a `failure` if that is the model's doing, and an `error` if it is the infrastructure's or nobody
-knows; skipped and pending samples are `skipped`. Whatever a model wrote, the document is well formed: characters that XML 1.0
-cannot hold become U+FFFD (XML 1.0 section 2.2), everything else is escaped.
+JUnit tells a `failure`, an assertion that does not hold, from an `error`, a test that did not get that far. So a sample that
+was graded below the threshold, or left without a reward, is a `failure`; one that failed in its workflow, its grader or the
+infrastructure is an `error`, whose type is the `error_type`. Skipped and pending samples are `skipped`. Whatever a model wrote,
+the document is well formed: characters that XML 1.0 cannot hold become U+FFFD (XML 1.0 section 2.2), everything else is
+escaped.
 """
 
 from __future__ import annotations
@@ -13,8 +15,6 @@ from collections.abc import Iterator
 
 import msgspec
 
-from osmosis.pure.error_origin import error_origin
-from osmosis.pure.estimate import ErrorOrigin
 from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.plan import work_items
@@ -94,10 +94,9 @@ def _outcome(run: StoredRun, item: WorkItem, row: IndexRow | None) -> Outcome:
     if row.status is Status.SKIPPED:
         return Outcome("skipped", "removed by the grader")
     if row.status is Status.FAILED:
-        element = "failure" if error_origin(row.error_type) is ErrorOrigin.MODEL else "error"
         result = run.results.get(item)
         message = (result.error_message if result else None) or row.error_type or "failed"
-        return Outcome(element, message.split("\n")[0][:200], row.error_type or "", f"{message}\n{_context(run, item)}")
+        return Outcome("error", message.split("\n")[0][:200], row.error_type or "", f"{message}\n{_context(run, item)}")
     if not is_graded(row.status, row.reward):
         return Outcome("failure", "the sample was not graded", "not_graded", _context(run, item))
     if not passed(row.reward, run.pass_threshold):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 
 import polars as pl
 
 from osmosis.pure.distributions import fair_coin_p_value, student_t_quantile, student_t_tail
-from osmosis.pure.estimate import CONFIDENCE, POWER, DetectableEffect, Estimate, Method, VarianceSplit, settled
+from osmosis.pure.estimate import CONFIDENCE, POWER, TOO_FEW, DetectableEffect, Estimate, Method, VarianceSplit, settled
 from osmosis.pure.exact_sums import binary_exponent, fixed_point, float_sum, integer_sum, scaled_down, scaled_up
 from osmosis.pure.intervals import NO_SAMPLE, ONE_ROW, t_interval, undefined
 from osmosis.pure.pass_at_k import RowOutcomes
@@ -199,21 +199,29 @@ def variance_split(variance_of_means: float, within: float | None, inverse_runs:
 
 
 def detectable_effect(
-    estimate: Estimate, run_noise: float | None, confidence: float = CONFIDENCE, power: float = POWER
+    estimate: Estimate,
+    run_noise: float | None,
+    confidence: float = CONFIDENCE,
+    power: float = POWER,
+    *,
+    largest: float = inf,
 ) -> DetectableEffect:
     """The smallest true difference to a second run like this one that a two-sided test at `confidence` finds with `power`.
 
     (t of 1 - alpha/2 plus t of the power) times the standard error of the difference (Bloom 1995; Miller 2024). `run_noise` is
-    the part of the mean's variance that another run of the same rows would draw anew; None where it is not known.
+    the part of the mean's variance that another run of the same rows would draw anew; None where it is not known. No run can
+    differ from this one by more than `largest`: what would have to be larger cannot be detected.
     """
     error, units = estimate.standard_error, estimate.units
     if error is None:
         return DetectableEffect(None, None, power, estimate.reason)
     unpaired = _reach(sqrt(2.0) * error, 2 * (units - 1), confidence, power)
-    if run_noise is None:
-        return DetectableEffect(unpaired, None, power, RAN_ONCE)
-    paired = _reach(sqrt(2.0 * run_noise), units - 1, confidence, power)
-    return DetectableEffect(unpaired, min(paired, unpaired), power)
+    paired = None
+    if run_noise is not None:
+        paired = min(_reach(sqrt(2.0 * run_noise), units - 1, confidence, power), unpaired)
+    if unpaired > largest:
+        return DetectableEffect(None, None if paired is None or paired > largest else paired, power, TOO_FEW)
+    return DetectableEffect(unpaired, paired, power, RAN_ONCE if paired is None else None)
 
 
 def _reach(error: float, degrees: int, confidence: float, power: float) -> float:

@@ -64,6 +64,16 @@ class StoredRun(msgspec.Struct, frozen=True):
         """Whether its model calls were answered from a cassette, so that nothing in it was left to chance."""
         return self.manifest.inputs.get("cassette") is not None
 
+    @property
+    def regraded(self) -> bool:
+        """Whether its samples are another run's, graded anew: its times are then those of its grader alone."""
+        return self.manifest.inputs.get("regraded_from") is not None
+
+    @property
+    def samples_of(self) -> str:
+        """The id of the run that made its samples: its own, or that of the run that it grades anew."""
+        return str(self.manifest.inputs.get("regraded_from") or self.manifest.local_run_id)
+
 
 _FURTHER: dict[str, pl.DataType] = {
     "source_row_index": pl.Int64(),

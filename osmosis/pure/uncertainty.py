@@ -7,7 +7,7 @@ the samples, nor on how the frame is cut, nor on the number of threads (`osmosis
 
 from __future__ import annotations
 
-from math import fsum
+from math import fsum, inf
 
 import polars as pl
 
@@ -21,12 +21,13 @@ from osmosis.pure.estimate import (
     DetectableEffect,
     ErrorSummary,
     Estimate,
+    Method,
     PassRateBounds,
     Uncertainty,
     VarianceSplit,
 )
 from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum
-from osmosis.pure.intervals import NO_SAMPLE, ONE_ROW, pass_rate_estimate, undefined
+from osmosis.pure.intervals import NO_SAMPLE, ONE_ROW, pass_rate_estimate, undefined, within
 from osmosis.pure.journal import Status
 from osmosis.pure.pass_at_k import RowOutcomes, powers_of_two
 from osmosis.pure.plan import Manifest
@@ -94,7 +95,9 @@ def measure_uncertainty(samples: pl.DataFrame, table: RowTable, seed: str, confi
         pass_hat_k=hat_k,
         pass_rate_variance=pass_variance,
         reward_variance=reward_variance,
-        detectable_pass_rate=detectable_effect(pass_rate, _run_noise(pass_variance.within_row, histogram), confidence),
+        detectable_pass_rate=detectable_effect(
+            pass_rate, _run_noise(pass_variance.within_row, histogram), confidence, largest=_largest_difference(pass_rate)
+        ),
         detectable_reward=detectable_reward,
     )
 
@@ -107,10 +110,15 @@ def _run_noise(within: float | None, histogram: tuple[RowOutcomes, ...]) -> floa
     return within * sum(outcomes.rows / outcomes.scored for outcomes in histogram) / rows**2
 
 
+def _largest_difference(share: Estimate) -> float:
+    """By how much another run's share can differ from this one."""
+    return 1.0 if share.value is None else max(share.value, 1.0 - share.value)
+
+
 def _clustered_pass_rate(table: RowTable, confidence: float) -> Estimate:
     """The mean of rows' pass shares with errors clustered by the named column."""
     rows = table.rows.filter(pl.col("scored") > 0)
-    return clustered_mean_estimate(rows["passed"] / rows["scored"], rows["cluster"], confidence)
+    return within(clustered_mean_estimate(rows["passed"] / rows["scored"], rows["cluster"], confidence), 0.0, 1.0)
 
 
 def _rewards(samples: pl.DataFrame, table: RowTable, confidence: float) -> tuple[Estimate, VarianceSplit, DetectableEffect]:
@@ -124,17 +132,41 @@ def _rewards(samples: pl.DataFrame, table: RowTable, confidence: float) -> tuple
         scaled = clustered_mean_estimate(means["mean"], means["cluster"], confidence)
     else:
         scaled = estimate_from_moments(centre, variance, rows, confidence)
-    estimate = rescaled(scaled, exponent)
+    estimate, largest = _on_scale(rescaled(scaled, exponent), samples, confidence)
     if variance is None:
         return _without_split(estimate, ONE_ROW)
     if abs(exponent) > _SQUARES_UP_TO:
         return _without_split(estimate, TOO_LARGE)
     square = 2.0 ** (2 * exponent)
     inverse_runs = _inverse_runs(means["graded"])
-    within = _within_row(samples, table, centre, means)
-    split = variance_split(variance * square, None if within is None else within * square, inverse_runs, rows)
-    noise = None if within is None else within * square * inverse_runs / rows
-    return estimate, split, detectable_effect(estimate, noise, confidence)
+    inside = _within_row(samples, table, centre, means)
+    split = variance_split(variance * square, None if inside is None else inside * square, inverse_runs, rows)
+    noise = None if inside is None else inside * square * inverse_runs / rows
+    return estimate, split, detectable_effect(estimate, noise, confidence, largest=largest)
+
+
+def _on_scale(estimate: Estimate, samples: pl.DataFrame, confidence: float) -> tuple[Estimate, float]:
+    """`estimate` of a mean reward as far as it can be true, and by how much another run can differ from it.
+
+    Rewards have no declared scale. If all of them lie between 0 and 1, so does their mean. If they are all 0 or 1, it is a
+    share: where each row was graded once, or every sample agrees, its interval is that of a share, as for the pass rate.
+    """
+    graded = samples.lazy().filter("graded").select("row_index", "reward").collect()
+    rewards = graded["reward"]
+    if float(rewards.min()) < 0.0 or float(rewards.max()) > 1.0:  # type: ignore[arg-type]
+        return estimate, inf
+    if "cluster" not in samples.columns and bool(rewards.is_in([0.0, 1.0]).all()):
+        share = pass_rate_estimate(_ones(graded), confidence)
+        if share.method in (Method.WILSON, Method.WILSON_ROWS):
+            return share, _largest_difference(share)
+    return within(estimate, 0.0, 1.0), _largest_difference(estimate)
+
+
+def _ones(graded: pl.DataFrame) -> tuple[RowOutcomes, ...]:
+    """The histogram of (graded samples, rewards of 1) over rows."""
+    rows = graded.lazy().group_by("row_index").agg(scored=pl.len(), passed=(pl.col("reward") == 1.0).sum())
+    counts = rows.group_by("scored", "passed").agg(rows=pl.len()).sort("scored", "passed").collect()
+    return tuple(RowOutcomes(*counts_of_pair) for counts_of_pair in counts.iter_rows())
 
 
 def _without_split(estimate: Estimate, reason: str) -> tuple[Estimate, VarianceSplit, DetectableEffect]:

@@ -157,6 +157,40 @@ def test_unfinished_runs_and_other_thresholds_are_noted():
     )
 
 
+PARENT, OTHER = "a" * 32, "b" * 32
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_regrade_is_not_compared_in_what_it_did_not_do(swapped):
+    """Its times are its grader's and its tokens its parent's: a run beside its regrade leaves both out, and says so."""
+    runs = [
+        stored_run("parent", [[0.0], [1.0]], local_run_id=PARENT, tokens=10),
+        stored_run("again", [[1.0], [1.0]], local_run_id=OTHER, regraded_from=PARENT, tokens=20),
+    ]
+    one, other = reversed(runs) if swapped else runs
+    comparison = compare_runs(one, other, pair(one, other, prices={"openai/parent": Price(1, 1), "openai/again": Price(1, 1)}))
+    assert comparison.notes == (
+        "one run regrades stored samples, so its times are its grader's alone: latency left out",
+        "both runs have the same samples: tokens and cost left out",
+    )
+    for left_out in (comparison.duration_ms, comparison.tokens, comparison.cost):
+        assert (left_out.baseline, left_out.difference.value) == (None, None)
+        assert left_out.difference.reason
+    assert comparison.pass_rate.difference.value == (-0.5 if swapped else 0.5)
+    assert comparison.reward.difference.value is not None
+
+
+def test_regrades_of_different_runs_are_compared_in_all_that_is_alike():
+    """Two regrades took the same kind of time; a regrade of another run has that run's tokens, which can be compared."""
+    plain = stored_run("plain", [[0.0], [1.0]], local_run_id="c" * 32)
+    again = stored_run("again", [[1.0], [1.0]], local_run_id=OTHER, regraded_from=PARENT)
+    twice = stored_run("twice", [[1.0], [1.0]], local_run_id="d" * 32, regraded_from=PARENT)
+    beside = compare_runs(plain, again, pair(plain, again))
+    assert (beside.duration_ms.baseline, beside.tokens.baseline) == (None, 10.0)
+    graders = compare_runs(again, twice, pair(again, twice))
+    assert (graders.duration_ms.baseline, graders.tokens.baseline) == (100.5, None)
+
+
 def test_failed_samples_count_as_failures_and_infrastructure_can_be_left_out():
     """A row whose only sample died with the server is a failed row, or no row at all."""
     one, other = stored_run("a", [[1.0], [1.0]]), stored_run("b", [[1.0], ["server_crash"]])

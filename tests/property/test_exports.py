@@ -137,10 +137,21 @@ def test_pending_samples_are_skipped_cases():
     assert messages == ["pending: the run has no result for this sample"] * 2
 
 
-@pytest.mark.parametrize(("cell", "element"), [("agent_error", "failure"), ("server_crash", "error"), ("free text", "error")])
-def test_failures_are_the_models_and_errors_are_not(cell, element):
-    """CI pages show the model's failures apart from the infrastructure's."""
+@pytest.mark.parametrize("cell", ["agent_error", "validation_error", "timeout", "server_crash", "free text"])
+def test_what_crashed_is_an_error(cell):
+    """A sample without an outcome, whoever's fault that is, counts as an error with its type and not as a failure."""
     document = parsed(encode_junit(stored_run("run", [[cell]], message="first line\nsecond")))
-    found = document.find(f".//{element}")
+    found = document.find(".//error")
     assert found is not None
     assert (found.get("type"), found.get("message")) == (cell, "first line")
+    assert (document.get("failures"), document.get("errors")) == ("0", "1")
+
+
+@pytest.mark.parametrize(("cell", "kind"), [(0.0, "below_threshold"), (None, "not_graded")])
+def test_what_ran_and_did_not_pass_is_a_failure(cell, kind):
+    """An outcome below the threshold, or none, is an assertion that does not hold."""
+    document = parsed(encode_junit(stored_run("run", [[cell]])))
+    found = document.find(".//failure")
+    assert found is not None
+    assert found.get("type") == kind
+    assert (document.get("failures"), document.get("errors")) == ("1", "0")

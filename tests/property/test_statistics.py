@@ -13,8 +13,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from osmosis.pure.estimate import Estimate, Method
-from osmosis.pure.intervals import pass_rate_estimate, wilson_bounds
+from osmosis.pure.estimate import TOO_FEW, Estimate, Method
+from osmosis.pure.intervals import pass_rate_estimate, wilson_bounds, within
 from osmosis.pure.pass_at_k import RowOutcomes, pass_at_k, pass_hat_k
 from osmosis.pure.statistics import (
     clustered_mean_estimate,
@@ -286,6 +286,31 @@ def test_detectable_effect_for_large_runs():
     nothing = detectable_effect(mean_estimate(series([])), None)
     assert nothing.unpaired is None
     assert nothing.reason
+
+
+def test_an_effect_beyond_all_that_can_be_is_not_detectable():
+    """Shares differ by 1 at most, and from 0.7 by 0.7 at most: what would have to be larger is null with a reason."""
+    small = Estimate(0.7, 0.2, 0.2, 1.0, Method.T, 5)
+    free = detectable_effect(small, 0.005)
+    assert free.unpaired is not None
+    assert free.unpaired > 0.9
+    assert free.paired_at_best is not None
+    assert free.paired_at_best < 0.7
+    bound = detectable_effect(small, 0.005, largest=0.7)
+    assert (bound.unpaired, bound.paired_at_best, bound.reason) == (None, free.paired_at_best, TOO_FEW)
+    nothing = detectable_effect(small, 0.04, largest=0.7)
+    assert (nothing.unpaired, nothing.paired_at_best, nothing.reason) == (None, None, TOO_FEW)
+    assert detectable_effect(small, None, largest=0.7).reason == TOO_FEW
+
+
+def test_bounds_are_cut_to_where_the_truth_can_lie():
+    """Nothing else changes, and an interval that lies inside stays."""
+    wide = Estimate(0.9, 0.1, 0.6, 1.2, Method.T, 9)
+    assert within(wide, 0.0, 1.0) == Estimate(0.9, 0.1, 0.6, 1.0, Method.T, 9)
+    inside = Estimate(0.5, 0.1, 0.3, 0.7, Method.T, 9)
+    assert within(inside, 0.0, 1.0) == inside
+    missing = mean_estimate(series([1.0]))
+    assert within(missing, 0.0, 1.0) == missing
 
 
 def test_records_are_plain_json():

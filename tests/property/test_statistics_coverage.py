@@ -15,9 +15,12 @@ import polars as pl
 import pytest
 
 from osmosis.pure.bootstrap import bootstrap_curves
-from osmosis.pure.intervals import pass_rate_estimate
+from osmosis.pure.intervals import pass_rate_estimate, within
+from osmosis.pure.metrics import summarize
 from osmosis.pure.pass_at_k import RowOutcomes, row_pass_at_k, row_pass_hat_k
 from osmosis.pure.statistics import clustered_mean_estimate, mean_estimate, paired_difference
+from osmosis.pure.stored_run import samples_frame
+from tests.strategies.comparisons import stored_run
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +103,36 @@ def test_mean_reward_by_t(rows, kind):
     }[kind]()
     covered = sum(holds(mean_estimate(pl.Series(run)), 0.5) for run in draw)
     assert LEAST <= covered / RUNS <= MOST
+
+
+@pytest.mark.parametrize(("rows", "rate"), [(100, 0.1), (100, 0.9), (200, 0.5)])
+def test_mean_reward_of_zeros_and_ones(rows, rate):
+    """Rewards of 0 or 1, each row graded once, through all that makes a run's metrics; never outside [0, 1]."""
+    runs = Counter(np.random.default_rng(8).binomial(rows, rate, RUNS).tolist())
+    covered = 0
+    for ones, times in runs.items():
+        estimate = mean_reward_of([[1.0]] * ones + [[0.0]] * (rows - ones))
+        assert 0.0 <= estimate.low <= estimate.high <= 1.0
+        covered += times * holds(estimate, rate)
+    assert LEAST <= covered / RUNS <= MOST
+
+
+@pytest.mark.parametrize("shape", [(8, 1), (1, 3)])
+def test_cutting_to_the_scale_costs_no_coverage(shape):
+    """50 rows near an end of the scale: what is cut off the t interval is where no mean can be."""
+    a, b = shape
+    draw = np.random.default_rng(9).beta(a, b, (RUNS, 50))
+    plain = [mean_estimate(pl.Series(run)) for run in draw]
+    cut = [within(estimate, 0.0, 1.0) for estimate in plain]
+    covered = sum(holds(estimate, a / (a + b)) for estimate in cut)
+    assert covered == sum(holds(estimate, a / (a + b)) for estimate in plain)
+    assert LEAST <= covered / RUNS <= MOST
+
+
+def mean_reward_of(cells):
+    """The mean reward of a run with these samples, as its metrics have it."""
+    summary = summarize(samples_frame(stored_run("run", cells)), 1.0, seed="xxh3-128:v1:" + "0" * 32)
+    return summary.uncertainty.mean_reward
 
 
 def test_clusters_of_rows():

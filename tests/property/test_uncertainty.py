@@ -124,10 +124,10 @@ def test_the_mean_reward_is_of_row_means():
     assert uncertainty.mean_reward.method is Method.T
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-6, 1.0, 1e6, 1e120])
+@pytest.mark.parametrize("scale", [1e-300, 1e-6, 2.0, 1e6, 1e120])
 def test_the_scale_of_rewards_does_not_matter(scale):
-    """Very small and very large rewards give the same intervals, in their own scale."""
-    cells = [[0.0, 1.0], [0.25, 0.5], [1.0, 1.0], [0.75, 0.0]]
+    """Very small and very large rewards give the same intervals, in their own scale, as long as it is not known to end at 1."""
+    cells = [[0.0, 3.0], [0.75, 1.5], [3.0, 3.0], [2.25, 0.0]]
     plain = summary_of(cells).uncertainty
     scaled = summary_of([[cell * scale for cell in row] for row in cells]).uncertainty
     assert plain is not None
@@ -136,6 +136,47 @@ def test_the_scale_of_rewards_does_not_matter(scale):
         assert getattr(scaled.mean_reward, name) == pytest.approx(getattr(plain.mean_reward, name) * scale, rel=1e-9)
     if scale > 1e-150:
         assert scaled.reward_variance.within_row == pytest.approx(plain.reward_variance.within_row * scale**2, rel=1e-5)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.9, 1.0]), min_size=1, max_size=3), min_size=2, max_size=8))
+def test_the_interval_of_a_mean_lies_where_a_mean_can_lie(cells):
+    """Rewards between 0 and 1 have their mean there: no bound leaves [0, 1], and no detectable effect is larger than any."""
+    uncertainty = summary_of(cells).uncertainty
+    assert uncertainty is not None
+    estimate = uncertainty.mean_reward
+    if estimate.low is not None and estimate.high is not None:
+        assert 0.0 <= estimate.low <= estimate.value <= estimate.high <= 1.0
+    for effect in (uncertainty.detectable_reward, uncertainty.detectable_pass_rate):
+        assert all(size is None or size <= 1.0 for size in (effect.unpaired, effect.paired_at_best))
+
+
+def test_rewards_beyond_one_are_not_cut():
+    """Nobody says that a scale ends at 1, so one reward beyond it leaves the interval as it is."""
+    uncertainty = summary_of([[0.0], [1.0], [1.0], [1.01]]).uncertainty
+    assert uncertainty is not None
+    assert uncertainty.mean_reward.high is not None
+    assert uncertainty.mean_reward.high > 1.0
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=30))
+def test_the_mean_of_zeros_and_ones_is_a_share(rewards):
+    """Each row graded once, 0 or 1: the same interval as the pass rate's, by Wilson, also where all agree."""
+    uncertainty = summary_of([[reward] for reward in rewards]).uncertainty
+    assert uncertainty is not None
+    assert uncertainty.mean_reward == uncertainty.pass_rate
+    assert uncertainty.mean_reward.method is Method.WILSON
+
+
+def test_zeros_and_ones_of_several_runs():
+    """Rows count, not samples: t on the row means, cut to [0, 1]; by Wilson over rows where every sample agrees."""
+    mixed = summary_of([[1.0, 1.0], [1.0, 1.0], [1.0, 0.0]]).uncertainty
+    agreed = summary_of([[1.0, 1.0], [1.0], [1.0, 1.0]]).uncertainty
+    assert mixed is not None
+    assert agreed is not None
+    assert (mixed.mean_reward.method, mixed.mean_reward.high) == (Method.T, 1.0)
+    assert mixed.mean_reward.value == pytest.approx(2.5 / 3)
+    assert (agreed.mean_reward.method, agreed.mean_reward.value, agreed.mean_reward.high) == (Method.WILSON_ROWS, 1.0, 1.0)
+    assert agreed.mean_reward.low == pytest.approx(0.43850, abs=1e-5), "Wilson, 3 of 3"
 
 
 def test_runs_that_all_agree_have_no_spread_within():

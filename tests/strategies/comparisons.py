@@ -22,7 +22,15 @@ Cell = float | str | None
 
 
 def manifest(
-    name: str, rows: int, runs: int, *, dataset: str = "0" * 64, cassette: str | None = None, threshold: float = THRESHOLD
+    name: str,
+    rows: int,
+    runs: int,
+    *,
+    dataset: str = "0" * 64,
+    cassette: str | None = None,
+    threshold: float = THRESHOLD,
+    local_run_id: str = "a" * 32,
+    regraded_from: str | None = None,
 ) -> Manifest:
     """The manifest of a run of the first `rows` rows of the dataset with that SHA-256."""
     inputs = RunInputs(
@@ -35,9 +43,10 @@ def manifest(
         secret_names=(),
         timeouts=Timeouts(None, None),
         cassette=cassette,
+        regraded_from=regraded_from,
     )
     provenance = Provenance(sdk_version="0.3.10", dataset_name="arithmetic", total_dataset_rows=rows)
-    return new_manifest(inputs=inputs, provenance=provenance, local_run_id="a" * 32, run_name=name, created_at=AT)
+    return new_manifest(inputs=inputs, provenance=provenance, local_run_id=local_run_id, run_name=name, created_at=AT)
 
 
 def result(item: WorkItem, cell: Cell, *, tokens: int = 10, message: str | None = None) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osmosis.pure.estimate import DetectableEffect, Estimate, Method, Uncertainty, VarianceSplit
+from osmosis.pure.estimate import TOO_FEW, DetectableEffect, Estimate, Method, Uncertainty, VarianceSplit
 from osmosis.pure.presentation import decimal, joined, thousands
 
 _METHODS = {
@@ -49,7 +49,11 @@ def _share(estimate: Estimate) -> str:
         return f"none: {estimate.reason}"
     method = _METHODS[estimate.method] if estimate.method else ""
     bounds = f"{decimal(estimate.low * 100, 1)}% to {decimal(estimate.high * 100, 1)}%"
-    return f"{bounds} ({method}, {thousands(estimate.units)} rows)"
+    return f"{bounds} ({method}, {_rows(estimate)})"
+
+
+def _rows(estimate: Estimate) -> str:
+    return f"{thousands(estimate.units)} row{'' if estimate.units == 1 else 's'}"
 
 
 def _bounds(uncertainty: Uncertainty) -> str:
@@ -67,16 +71,22 @@ def _reward(estimate: Estimate) -> str:
         return ""
     if estimate.low is None or estimate.high is None:
         return f"none: {estimate.reason}"
-    return f"{decimal(estimate.low)} to {decimal(estimate.high)} (t over {thousands(estimate.units)} row means)"
+    bounds = f"{decimal(estimate.low)} to {decimal(estimate.high)}"
+    if estimate.method in (Method.WILSON, Method.WILSON_ROWS):
+        return f"{bounds} ({_METHODS[estimate.method]}, {_rows(estimate)})"
+    return f"{bounds} (t over {thousands(estimate.units)} row means)"
 
 
 def _detectable(effect: DetectableEffect) -> str:
-    if effect.unpaired is None:
-        return ""
-    paired = effect.paired_at_best
-    best = f", {decimal(paired * 100, 1)} at best on the same rows" if paired is not None else ""
-    power = f"{effect.power * 100:g}% power"
-    return f"differences to another such run from {decimal(effect.unpaired * 100, 1)} points{best} ({power})"
+    unpaired, paired = effect.unpaired, effect.paired_at_best
+    power = f"({effect.power * 100:g}% power)"
+    best = None if paired is None else f"{decimal(paired * 100, 1)}"
+    if unpaired is not None:
+        tail = f", {best} at best on the same rows" if best else ""
+        return f"differences to another such run from {decimal(unpaired * 100, 1)} points{tail} {power}"
+    if best is not None:
+        return f"none to a run on other rows, from {best} points at best on the same rows {power}"
+    return f"none: this sample cannot detect any difference to another such run {power}" if effect.reason == TOO_FEW else ""
 
 
 def _more(split: VarianceSplit, estimate: Estimate) -> str:
