@@ -132,6 +132,7 @@ def test_cutting_to_the_scale_costs_no_coverage(shape):
 def mean_reward_of(cells):
     """The mean reward of a run with these samples, as its metrics have it."""
     summary = summarize(samples_frame(stored_run("run", cells)), 1.0, seed="xxh3-128:v1:" + "0" * 32)
+    assert summary.uncertainty is not None
     return summary.uncertainty.mean_reward
 
 

@@ -145,6 +145,7 @@ def test_the_interval_of_a_mean_lies_where_a_mean_can_lie(cells):
     assert uncertainty is not None
     estimate = uncertainty.mean_reward
     if estimate.low is not None and estimate.high is not None:
+        assert estimate.value is not None
         assert 0.0 <= estimate.low <= estimate.value <= estimate.high <= 1.0
     for effect in (uncertainty.detectable_reward, uncertainty.detectable_pass_rate):
         assert all(size is None or size <= 1.0 for size in (effect.unpaired, effect.paired_at_best))
