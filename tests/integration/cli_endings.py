@@ -6,7 +6,6 @@ import msgspec
 from cyclopts import App
 
 from osmosis.pure.errors import ErrorCode, OsmosisError
-from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.program import run_program
 from osmosis.shell.cli.result import OperationResult
 
@@ -17,7 +16,7 @@ class Nothing(msgspec.Struct, frozen=True):
     """An empty resource."""
 
 
-def tree(_mode: Mode) -> App:
+def tree() -> App:
     """A command tree whose commands end in every way a command can end."""
     app = App(name="osmosis", help_format="plaintext")
     end = App(name="end")

@@ -13,7 +13,6 @@ import pytest
 from osmosis import __version__
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.main import main
-from osmosis.shell.cli.modes import Mode
 from tests.integration.cli_endings import SECRET
 from tests.integration.cli_endings import main as endings
 
@@ -221,7 +220,14 @@ HEAVY = ("polars", "litellm", "aiohttp", "httpx", "pydantic", "numpy", "asyncio"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "budget"), [(["--version"], 60), (["--json", "evl"], 320), (["eval", "run", "--help"], 340)]
+    ("arguments", "budget"),
+    [
+        (["--version"], 60),
+        (["eval", "run", "--help"], 85),
+        (["--plain", "eval"], 85),
+        (["eval", "run", "c.toml", "--help"], 340),
+        (["--json", "evl"], 320),
+    ],
 )
 def test_starting_up_imports_little(arguments: list[str], budget: int) -> None:
     """A count of modules, not of seconds: start-up stays lean on every machine, and the heavy libraries stay out."""
@@ -241,7 +247,7 @@ def test_starting_up_imports_little(arguments: list[str], budget: int) -> None:
 
 def test_every_command_has_help_and_injected_output() -> None:
     """Walk the tree: each command has a help text, and no flag reaches the injected output."""
-    app = build_app(Mode.PLAIN)
+    app = build_app()
     function, _, injected = app.parse_args(["eval", "run", "c.toml"], exit_on_error=False, print_error=False)
     assert function.__name__ == "eval_run"
     assert list(injected) == ["terminal"]

@@ -11,7 +11,6 @@ from osmosis import __version__
 from osmosis.pure.errors import ErrorCode
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.main import main
-from osmosis.shell.cli.modes import Mode
 from tests.strategies.cli_tree import COMMANDS, GROUPS, TREE, walk
 
 LABELS = {" ".join(path) or "osmosis": path for path in TREE}
@@ -112,5 +111,5 @@ def test_a_group_alone_shows_its_help(group: tuple[str, ...], capsys: pytest.Cap
 
 def test_every_command_is_an_import_of_its_own() -> None:
     """Building the tree imports no command: `--help` of one command does not pay for the others."""
-    unresolved = [path for path, app in walk(build_app(Mode.PLAIN)) if path and path not in GROUPS]
+    unresolved = [path for path, app in walk(build_app()) if path and path not in GROUPS]
     assert unresolved == list(COMMANDS.values())

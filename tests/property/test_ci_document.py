@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from osmosis.shell.cli.app import build_app
-from osmosis.shell.cli.modes import Mode, take_mode
+from osmosis.shell.cli.modes import take_mode
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "ci.md"
 COMMANDS = [line.strip() for line in DOCUMENT.read_text().splitlines() if re.match(r"\s+osmosis ", line)]
@@ -19,7 +19,7 @@ COMMANDS = [line.strip() for line in DOCUMENT.read_text().splitlines() if re.mat
 def test_commands_parse(command):
     """No unknown command, option or value; flags of the output mode stand where they like."""
     _, words = take_mode(shlex.split(command)[1:])
-    function, bound, _ = build_app(Mode.PLAIN).parse_args(words, exit_on_error=False, print_error=False)
+    function, bound, _ = build_app().parse_args(words, exit_on_error=False, print_error=False)
     assert function.__name__ == f"eval_{words[1]}"
     assert bound.arguments
 

@@ -14,7 +14,7 @@ from osmosis.shell.evaluation.request import RunRequest
 from tests.strategies.cli import invocations
 from tests.strategies.cli_reports import INVOCATION, REPORTS
 
-APP = build_app(Mode.PLAIN)
+APP = build_app()
 
 tokens = st.lists(st.sampled_from(["eval", "run", "c.toml", "--name", "x", "--json", "--plain", "--", "-y"]))
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from cyclopts import App
 
 from osmosis.shell.cli.app import build_app
-from osmosis.shell.cli.modes import Mode
 
 Path = tuple[str, ...]
 
@@ -25,6 +24,6 @@ def words(line: str) -> list[str]:
     return line.split()
 
 
-TREE = dict(walk(build_app(Mode.PLAIN)))
+TREE = dict(walk(build_app()))
 GROUPS = [path for path, app in TREE.items() if any(not name.startswith("-") for name in app)]
 COMMANDS = {" ".join(path): path for path in TREE if path not in GROUPS}

@@ -9,15 +9,8 @@ from __future__ import annotations
 from cyclopts import App, Parameter
 
 from osmosis import __version__
-from osmosis.shell.cli.help_layout import HelpLayout
-from osmosis.shell.cli.modes import Mode
 
 INJECTED = Parameter(parse=False)
-
-_GLOBAL_OPTIONS = """\
-Anywhere on the line:
---json writes the result, warnings and errors as JSON, one object a line.
---plain writes plain lines: no tables, no colour, no questions."""
 
 _DOCTOR = """\
 Check that everything is ready for a run.
@@ -145,14 +138,12 @@ Say which recorded calls of two cassettes differ.
 Compares what a replay hears: calls of the same row, run, request and repeat, and their answers."""
 
 
-def build_app(mode: Mode) -> App:
-    """The tree of all commands. `mode` decides how help is laid out."""
+def build_app() -> App:
+    """The tree of all commands. `help_page` lays its help out."""
     app = App(
         name="osmosis",
         help="Evaluate LLM agents on this machine.",
-        help_epilogue=_GLOBAL_OPTIONS,
         help_format="plaintext",
-        help_formatter=HelpLayout(mode),
         version=f"osmosis-ai {__version__}",
         version_flags=("--version", "-V"),
         default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),

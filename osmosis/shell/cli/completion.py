@@ -13,7 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from osmosis.shell.cli.app import build_app
-from osmosis.shell.cli.modes import MODE_FLAGS, Mode
+from osmosis.shell.cli.modes import MODE_FLAGS
 from osmosis.shell.cli.result import OperationResult, Script
 
 OPERATION = "completion"
@@ -33,7 +33,7 @@ class CompletionResource(msgspec.Struct, frozen=True):
 
 def completion(shell: ShellArgument, /) -> OperationResult:
     """Print a completion script. The help text stands in `app`, where it needs no import of this module."""
-    return completion_result(shell, adapted(build_app(Mode.PLAIN).generate_completion(shell=shell), shell))
+    return completion_result(shell, adapted(build_app().generate_completion(shell=shell), shell))
 
 
 def completion_result(shell: str, script: str) -> OperationResult:

@@ -19,6 +19,7 @@ from cyclopts import App, CycloptsError
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.exit_codes import ExitCode
+from osmosis.shell.cli.help_page import HELP_FLAGS, write_page
 from osmosis.shell.cli.modes import Mode, UsageError, conflicting_modes, take_mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import CommandResult
@@ -27,7 +28,7 @@ from osmosis.shell.cli.usage import ROOT, command_path, usage_error
 DEBUG_VARIABLE = "OSMOSIS_DEBUG"
 
 
-def run_program(arguments: list[str], build: Callable[[Mode], App] = build_app) -> int:
+def run_program(arguments: list[str], build: Callable[[], App] = build_app) -> int:
     """Run one command line of the command tree that `build` gives, in this process, and return its exit code."""
     mode, words = take_mode(arguments)
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
@@ -38,7 +39,7 @@ def run_program(arguments: list[str], build: Callable[[Mode], App] = build_app) 
     try:
         if conflict := conflicting_modes(arguments):
             raise conflict
-        result = _run_command(build(mode), words, output, command.append)
+        result = _run_command(build, words, output, command.append)
     except KeyboardInterrupt:
         output.progress_line("Interrupted.")
         return ExitCode.INTERRUPTED
@@ -51,21 +52,21 @@ def run_program(arguments: list[str], build: Callable[[Mode], App] = build_app) 
     return _present(result, output) if result is not None else ExitCode.SUCCESS
 
 
-def _run_command(app: App, words: list[str], output: Output, entered: Callable[[str], None]) -> CommandResult | None:
+def _run_command(
+    build: Callable[[], App], words: list[str], output: Output, entered: Callable[[str], None]
+) -> CommandResult | None:
     """Parse and run one command. None if it was a request for help, which is written already.
 
     `entered` learns the path of the command as soon as it is known, for the error envelope.
     """
+    app = build()
     entered(command_path(app, words))
     try:
-        function, bound, injected = app.parse_args(
-            words, exit_on_error=False, print_error=False, help_on_error=False, console=_help_console(app, words, output)
-        )
+        function, bound, injected = app.parse_args(words, exit_on_error=False, print_error=False, help_on_error=False)
     except CycloptsError as error:
         raise usage_error(error) from None
-    if getattr(function, "__self__", None).__class__ is App:
-        function(*bound.args, **bound.kwargs)
-        output.stdout.flush()
+    if getattr(function, "__func__", None) is App.help_print:
+        _show_help(build(), words, output)
         return None
     result = function(*bound.args, **bound.kwargs, **_injected(injected, output))
     if not isinstance(result, CommandResult):
@@ -77,11 +78,12 @@ def _injected(parameters: Mapping[str, Any], output: Output) -> dict[str, Any]:
     return dict.fromkeys(parameters, output)
 
 
-def _help_console(app: App, words: list[str], output: Output) -> Any:
-    """Where help would be written; None where no help can come of these words, so that JSON and plain output need no rich."""
-    _, apps, _ = app.parse_commands(words)
-    helpless = apps[-1].default_command is not None and not set(words) & set(app.help_flags)
-    return None if helpless else output.rich_out.console
+def _show_help(app: App, words: list[str], output: Output) -> None:
+    """Help that was asked for in another way than `main` looks for: the flag in the middle of a line, say."""
+    from osmosis.shell.cli.help_capture import page_of  # noqa: PLC0415 - brings rich
+
+    path, _, _ = app.parse_commands([word for word in words if word not in HELP_FLAGS])
+    write_page(page_of(app, path), output.stdout, plain=output.mode is not Mode.RICH, environment=os.environ)
 
 
 def _present(result: CommandResult, output: Output) -> int:
