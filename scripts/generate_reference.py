@@ -23,7 +23,8 @@ from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.exit_codes import ExitCode
 from scripts.generate_schemas import FOLDERS, schema
 from scripts.python_reference import notes
-from scripts.schema_commands import COMMANDS, EVENTS, Detail, Listing, Operation, operation_name
+from scripts.schema_commands import COMMANDS, EVENTS, FOLLOWED, Detail, Listing, Operation, operation_name
+from scripts.schema_formats import Record
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -140,13 +141,18 @@ def error_codes() -> str:
     return table(("code", "meaning"), ((f"`{code}`", text) for code, text in notes("osmosis.pure.errors", "ErrorCode").items()))
 
 
-def events() -> str:
-    """Each event and its data."""
-    rows = []
-    for name, record in EVENTS.items():
-        keys = ", ".join(f"`{key}`" for key in record.__struct_fields__)
-        rows.append((f"`{name}`", (record.__doc__ or "").partition(": ")[2] or "A step began or ended.", keys))
-    return table(("event", "what it tells", "data"), rows)
+def told(events: Mapping[str, Record]) -> Callable[[], str]:
+    """Each of these events and its data."""
+
+    def shown() -> str:
+        rows = []
+        for name, record in events.items():
+            keys = ", ".join(f"`{key}`" for key in record.__struct_fields__)
+            about = re.sub(r"^`data` of `[^`]+`: ", "", (record.__doc__ or "").split("\n\n")[0])
+            rows.append((f"`{name}`", about[:1].upper() + about[1:], keys))
+        return table(("event", "data", "keys"), rows)
+
+    return shown
 
 
 def example(golden: str) -> Callable[[], str]:
@@ -238,7 +244,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "exit codes": exit_codes,
     "endings": endings,
     "error codes": error_codes,
-    "events": events,
+    "events": told(EVENTS),
+    "events of a log": told(FOLLOWED),
     "example of an operation": example("cli/runs_open.json"),
     "example of a detail": example("cli/runs_info_finished.json"),
     "example of a list": example("cli/runs_list_empty.json"),

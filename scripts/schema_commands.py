@@ -24,7 +24,7 @@ from osmosis.shell.cli.doctor_result import DoctorResource
 from osmosis.shell.cli.eval_open import OpenResource
 from osmosis.shell.cli.eval_rubric import RubricResource
 from osmosis.shell.cli.exit_codes import AUDIT_EXIT_CODES, RUN_EXIT_CODES, ExitCode
-from osmosis.shell.cli.logs_result import LogExtra
+from osmosis.shell.cli.logs_result import END, LINE, LogEnd, LogExtra
 from osmosis.shell.cli.present import SCHEMA_VERSION
 from osmosis.shell.cli.rollout_init import ScaffoldResource
 from osmosis.shell.cli.rollout_serve_loop import ServeLoopResource
@@ -96,6 +96,9 @@ COMMANDS: Mapping[str, Operation | Detail | Listing] = {
 }
 EVENTS: Mapping[str, Record] = {PLANNED: Planned, MILESTONE: Milestone, ITEM_FINISHED: Finished, PROGRESS: Counts}
 
+FOLLOWED: Mapping[str, Record] = {LINE: LogEntry, END: LogEnd}
+"""What `osmosis eval logs --follow --json` writes to standard output."""
+
 _VERSION = {"schema_version": Literal[SCHEMA_VERSION]}
 
 
@@ -156,5 +159,11 @@ STREAM: tuple[Format, ...] = (
         tuple(_event(name, data) for name, data in EVENTS.items()),
         "line",
     ),
+    Format(
+        "log_event",
+        "A line of osmosis eval logs --follow --json",
+        tuple(_event(name, data) for name, data in FOLLOWED.items()),
+        "line",
+    ),
 )
-"""Lines of standard error."""
+"""Lines of standard error, and of a log that is followed."""

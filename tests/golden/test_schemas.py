@@ -53,6 +53,7 @@ SHAPES = {
     "output/event": ["cli/events.jsonl"],
     "output/eval.info": ["cli/runs_info_*.json", "commands/eval_info.well.json.txt"],
     "output/eval.list": ["cli/runs_list*.json", "commands/eval_list.well.json.txt"],
+    "output/log_event": ["cli/runs_logs_follow.json.txt"],
     "output/eval.logs": ["cli/runs_logs*.json", "commands/eval_logs.well.json.txt"],
 }
 """Which golden files hold documents of which schema. Envelopes that name their operation, and errors, are found by that."""

@@ -39,13 +39,13 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Milestone(msgspec.Struct, frozen=True):
-    """`data` of `run.milestone`."""
+    """`data` of `run.milestone`: a step began or ended, in words."""
 
     text: str
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """`data` of `item.finished`."""
+    """`data` of `item.finished`: an item whose result is durable."""
 
     row_index: int
     source_row_index: int
@@ -61,7 +61,7 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """`data` of `run.progress`. Counts over the whole run."""
+    """`data` of `run.progress`: counts over the whole run, whenever they change."""
 
     total: int
     done: int
