@@ -8,7 +8,7 @@ one costs the same however long the run is. What is shown is a `Standing`, an im
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -146,6 +146,27 @@ class Scoreboard:
             unpriced=self._unpriced,
             slowest=tuple(sorted(slow, key=lambda item: (-item.duration_ms, item.item))[:SLOWEST_KEPT]),
         )
+
+
+def after_each(finished: Sequence[ItemFinished], counts: Progress) -> tuple[Progress, ...]:
+    """The counts as they were when each of `finished`, in order, had just been counted; `counts` are those with all of them.
+
+    Results become durable in groups. What is shown beside one of them must not be ahead of it.
+    """
+    found: list[Progress] = []
+    for item in reversed(finished):
+        found.append(counts)
+        counts = msgspec.structs.replace(
+            counts,
+            done=counts.done - 1,
+            succeeded=counts.succeeded - (item.status is Status.SUCCESS),
+            failed=counts.failed - (item.status is Status.FAILED),
+            skipped=counts.skipped - (item.status is Status.SKIPPED),
+            scored=counts.scored - (item.status is not Status.SKIPPED),
+            passed=counts.passed - item.passed,
+            tokens=counts.tokens - (item.tokens or 0),
+        )
+    return tuple(reversed(found))
 
 
 def seconds_left(progress: Progress, elapsed_s: float, done_before: int) -> float | None:

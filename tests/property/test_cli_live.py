@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -12,7 +13,7 @@ from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.presentation import joined, neutralise
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.report import ItemFinished, Progress
-from osmosis.pure.scoreboard import Scoreboard, SlowItem, Standing, seconds_left
+from osmosis.pure.scoreboard import Scoreboard, SlowItem, Standing, after_each, seconds_left
 from osmosis.shell.cli.live import ItemLines, display_for
 from osmosis.shell.cli.live_text import counts as count_text
 from osmosis.shell.cli.live_text import detail_lines, effort, failures, fitting, quality, slowest, times
@@ -126,3 +127,37 @@ def test_one_line_an_item_however_results_are_grouped(groups: list[list[ItemFini
     assert [line.split("/")[0].strip() for line in lines] == [str(number) for number in range(carried + 1, total + 1)]
     assert SECRET not in errors.getvalue()
     assert "\x1b" not in errors.getvalue()
+
+
+def counted(finished: list[ItemFinished]) -> Progress:
+    """The counts of these items, one by one."""
+    by_status = Counter(item.status for item in finished)
+    succeeded, failed, skipped = (by_status[status] for status in (Status.SUCCESS, Status.FAILED, Status.SKIPPED))
+    passed, tokens = sum(item.passed for item in finished), sum(item.tokens or 0 for item in finished)
+    return Progress(1000, len(finished), succeeded, failed, skipped, succeeded + failed, passed, 0, tokens)
+
+
+@given(st.lists(items, max_size=12), st.integers(0, 12))
+def test_no_item_is_shown_beside_counts_that_are_ahead_of_it(finished: list[ItemFinished], size: int) -> None:
+    """Of a group that became durable together, each item has the counts up to itself, as if it had come alone."""
+    group = finished[len(finished) - min(size, len(finished)) :]
+    before = finished[: len(finished) - len(group)]
+    wanted = [counted([*before, *group[: number + 1]]) for number in range(len(group))]
+    assert list(after_each(group, counted(finished))) == wanted
+
+
+def test_the_lines_of_a_group_count_up() -> None:
+    """The case that was seen: two results at once, and the first of them already had the pass rate of both."""
+    errors = io.StringIO()
+    display = display_for(Output(Mode.RICH, io.StringIO(), errors, Redactor()))
+    good, bad = (
+        ItemFinished(WorkItem(row, 0), row, "id", status, reward, None, 1000.0, passed=status is Status.SUCCESS)
+        for row, status, reward in ((0, Status.SUCCESS, 1.0), (1, Status.FAILED, None))
+    )
+    display.progress(counted([]))
+    display.item(good)
+    display.item(bad)
+    display.progress(counted([good, bad]))
+    first, second = errors.getvalue().splitlines()[1:]
+    assert first.endswith("1/1,000 row 0 run 0 success, reward 1.000, 1.0s · pass 100% · failed 0")
+    assert second.endswith("2/1,000 row 1 run 0 failed, 1.0s · pass 50% · failed 1")

@@ -15,7 +15,7 @@ import msgspec
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.presentation import one_line, percent, thousands
 from osmosis.pure.report import ItemFinished, PlanSummary, Progress
-from osmosis.pure.scoreboard import Scoreboard, Standing
+from osmosis.pure.scoreboard import Scoreboard, Standing, after_each
 from osmosis.shell.cli.live_text import counts, detail_lines, fitting, item_line, times
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
@@ -99,9 +99,8 @@ class ItemLines:
             rate = percent(progress.passed, progress.scored, decimals=0)
             self._write(f"{thousands(progress.done)}/{thousands(progress.total)} pass {rate}")
         self._last = progress
-        before = progress.done - len(self._finished)
-        for number, finished in enumerate(self._finished, 1):
-            self._write(item_line(finished, max(0, before) + number, progress))
+        for finished, counted in zip(self._finished, after_each(self._finished, progress), strict=True):
+            self._write(item_line(finished, counted))
         self._finished.clear()
 
     def close(self) -> None:
@@ -124,6 +123,7 @@ class LiveView:
         self._console: Console = output.rich_err.console
         self._lock = Lock()
         self._board = Scoreboard()
+        self._finished: list[ItemFinished] = []
         self._live: Live | None = None
         self._progress: Progress | None = None
         self._began = 0.0
@@ -136,15 +136,17 @@ class LiveView:
             self.item(finished)
 
     def item(self, finished: ItemFinished) -> None:
-        """Count it. The reason is redacted before anything is cut."""
+        """Kept until its counts are known, so that no drawing is ahead of them. The reason is redacted before it is cut."""
         reason = self._output.redact(finished.error_type) if finished.error_type else None
-        with self._lock:
-            self._board.add(msgspec.structs.replace(finished, error_type=reason))
+        self._finished.append(msgspec.structs.replace(finished, error_type=reason))
 
     def progress(self, progress: Progress) -> None:
         """Redraw with these counts; the first call starts the view."""
         now = time.monotonic()
         with self._lock:
+            for finished in self._finished:
+                self._board.add(finished)
+            self._finished.clear()
             self._progress = progress
             self._seen = {item: self._seen.get(item, now) for item in progress.working}
         if self._live is None:

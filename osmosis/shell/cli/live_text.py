@@ -106,8 +106,8 @@ def fitting(parts: Sequence[str], width: int) -> str:
     return ""
 
 
-def item_line(finished: ItemFinished, done: int, progress: Progress) -> str:
-    """` 7/60 row 1 run 3 success, reward 1.000, 0.8s · pass 86% · failed 1`: what happened, then where the run stands.
+def item_line(finished: ItemFinished, progress: Progress) -> str:
+    """` 7/60 row 1 run 3 success, reward 1.000, 0.8s · pass 86% · failed 1`: what happened, then where the run stood with it.
 
     The error type must be one harmless line already.
     """
@@ -119,10 +119,9 @@ def item_line(finished: ItemFinished, done: int, progress: Progress) -> str:
         finished.error_type or "",
         duration(finished.duration_ms),
     ]
+    count = f"{thousands(progress.done):>{len(total)}}/{total}"
     rate = f"pass {percent(progress.passed, progress.scored, decimals=0)}"
-    return joined(
-        [f"{thousands(done):>{len(total)}}/{total} {', '.join(filter(None, outcome))}", rate, f"failed {progress.failed:,}"]
-    )
+    return joined([f"{count} {', '.join(filter(None, outcome))}", rate, f"failed {thousands(progress.failed)}"])
 
 
 def _shown(*parts: tuple[str, bool]) -> tuple[str, ...]:
