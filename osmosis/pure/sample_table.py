@@ -1,7 +1,13 @@
-"""A run as one flat table, a line a sample, for whoever analyses it elsewhere; and its CSV and JSON lines (issue 8).
+r"""A run as one flat table, a line a sample, for whoever analyses it elsewhere; and its CSV and JSON lines (issue 8).
 
-Hostile text stays text. In CSV a cell of text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP,
-"CSV injection"); numbers are never touched. JSON lines and Parquet hold every value as it is.
+Hostile text stays text, wherever it is shown, and every value can be had back:
+
+- JSON lines escape what could steer a terminal (DEL and the C1 controls) or end a line for some reader (U+2028, U+2029); JSON
+  readers see no difference. Parquet holds every value as it is.
+- CSV has no escapes, so we have two. A control character other than tab and a line's end (`\n`, `\r\n`) is written `\x1b`, with
+  two lowercase hexadecimal digits; a backslash that would begin such an escape by itself is written `\x5c`. Then, text that a
+  spreadsheet would take for a formula gets an apostrophe before it (OWASP, "CSV injection"), and so does text that begins with
+  apostrophes before such a beginning. Numbers are never touched.
 """
 
 from __future__ import annotations
@@ -42,7 +48,9 @@ COLUMNS = (
 """The columns of the table, in order."""
 
 _NEEDS_QUOTES = re.compile('[",\r\n]|^ | $')
-_FORMULA_BEGINNINGS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_STEERS_IN_CSV = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)|\\(?=x[0-9a-f]{2})")
+_STEERS_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029]")
 
 
 def sample_table(run: StoredRun) -> pl.DataFrame:
@@ -77,17 +85,21 @@ def _csv_cell(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _csv_text(value.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+            return _csv_text(value)
         case _:
             return repr(value)
 
 
 def _csv_text(text: str) -> str:
-    plain = f"'{text}" if text.startswith(_FORMULA_BEGINNINGS) else text
+    plain = _STEERS_IN_CSV.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    if _FORMULA.match(plain):
+        plain = f"'{plain}"
     # The csv module leaves a lone carriage return unquoted, and its own reader then sees two lines.
     return f'"{plain.replace(chr(34), chr(34) * 2)}"' if _NEEDS_QUOTES.search(plain) else plain
 
 
 def encode_jsonl(table: pl.DataFrame) -> Iterator[bytes]:
     """`table` as JSON lines: every key in every line, null where there is no value."""
-    return (spaced_json(row) + b"\n" for row in table.iter_rows(named=True))
+    for row in table.iter_rows(named=True):
+        # In JSON these characters can only stand inside of strings, where an escape means the same.
+        yield _STEERS_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", spaced_json(row).decode()).encode() + b"\n"

@@ -8,6 +8,7 @@ import json
 import re
 from xml.etree import ElementTree as ET
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,30 +70,72 @@ def test_junit_keeps_what_xml_can_hold(text):
     assert failure.text == f"prompt: {kept}\nlabel: "
 
 
+TEXTS = ("rollout_id", "status", "error_type", "error_origin", "error_message", "prompt", "label")
+FORMULA = re.compile("'*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+STEERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+
+
+def text_of(cell: str) -> str:
+    """What a cell of ours says, by the rules of `osmosis.pure.sample_table`."""
+    plain = cell.removeprefix("'") if FORMULA.match(cell) else cell
+    return re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), plain)
+
+
 @given(runs())
 def test_csv_reads_back_and_starts_no_formula(run):
-    """A header and a line a sample; no text cell begins like a formula; numbers are as they were."""
+    """A header and a line a sample; no text cell begins like a formula; every text comes back; numbers are as they were."""
     table = sample_table(run)
     lines = list(csv.DictReader(io.StringIO(encode_csv(table).decode(), newline="")))
     assert len(lines) == len(run.index)
     assert list(table.columns) == list(COLUMNS)
-    texts = ("rollout_id", "status", "error_type", "error_origin", "error_message", "prompt", "label")
     for line, row in zip(lines, table.iter_rows(named=True), strict=True):
-        assert not any((line[name] or " ")[0] in "=+-@\t\r\uff1d\uff0b\uff0d\uff20" for name in texts)
+        assert not any((line[name] or " ")[0] in "=+-@\t\r\uff1d\uff0b\uff0d\uff20" for name in TEXTS)
+        assert {name: text_of(line[name]) for name in TEXTS} == {name: row[name] or "" for name in TEXTS}
         assert (float(line["reward"]) if line["reward"] else None) == row["reward"]
         assert line["passed"] == ("true" if row["passed"] else "false")
 
 
+@given(st.text(st.sampled_from("\\x5c1b0d'=+\r\n\t\0\x1b\x9b\x7f\u2028é \",") | st.characters(codec="utf-8")))
+def test_any_text_comes_back_from_csv(text):
+    """Escapes that a model wrote itself are not taken for ours, apostrophes neither; nothing in the file steers a terminal."""
+    data = encode_csv(pl.DataFrame({"label": [text]}, schema={"label": pl.String})).decode()
+    (header, *rest) = csv.reader(io.StringIO(data, newline=""))
+    assert header == ["label"]
+    assert text_of(rest[0][0] if rest and rest[0] else "") == text
+    assert not STEERS.search(data)
+
+
+def test_what_csv_escapes_look_like():
+    """The rules, spelled out."""
+    cells = {
+        "\x1b[2J": r"\x1b[2J",
+        "\0": r"\x00",
+        "\x9b": r"\x9b",
+        "a\rb": r"a\x0db",
+        "a\r\nb\tc": '"a\r\nb\tc"',
+        r"C:\new\x1b": r"C:\new\x5cx1b",
+        r"\x5C": r"\x5C",
+        "=1": "'=1",
+        "'=1": "''=1",
+        "'a": "'a",
+        "\r=1": r"\x0d=1",
+    }
+    for text, cell in cells.items():
+        assert encode_csv(pl.DataFrame({"label": [text]})).decode() == f"label\n{cell}\n"
+
+
 @given(runs())
 def test_jsonl_reads_back(run):
-    """Each line is strict JSON with every column, and the values are the table's."""
+    """Each line is strict JSON with every column, and the values are the table's; no reader sees other lines, no terminal is
+    steered."""
     table = sample_table(run)
-    lines = b"".join(encode_jsonl(table)).decode().splitlines(keepends=False) if len(table) else []
-    rows = [json.loads(line) for line in b"".join(encode_jsonl(table)).split(b"\n")[:-1]]
-    assert len(lines) >= len(rows) == len(run.index)
+    data = b"".join(encode_jsonl(table)).decode()
+    assert len(data.splitlines()) == data.count("\n") == len(run.index)
+    assert not STEERS.search(data)
+    rows = [json.loads(line) for line in data.splitlines()]
     for decoded, row in zip(rows, table.iter_rows(named=True), strict=True):
         assert list(decoded) == list(COLUMNS)
-        assert decoded["reward"] == row["reward"]
+        assert decoded == row
 
 
 @given(runs())

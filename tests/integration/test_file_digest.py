@@ -1,0 +1,70 @@
+"""Digests that are taken while a file is read."""
+
+from __future__ import annotations
+
+import hashlib
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from osmosis.pure.digest import ContentHasher, FingerprintHasher, fingerprint
+from osmosis.shell.evaluation.file_digest import CHUNK_BYTES, PART_BYTES, hashed_chunks, take_in
+
+SIZES = [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES + 7, 2 * CHUNK_BYTES + 1]
+
+
+@pytest.fixture(params=SIZES)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A file of one of the sizes, no part of which is like another."""
+    file = tmp_path / "file"
+    file.write_bytes(hashlib.shake_128(b"content").digest(request.param))
+    return file
+
+
+def test_the_parts_reach_the_hasher_in_order(path):
+    """Two threads that take turns give the digests of the whole file, whatever its size."""
+    for _ in range(3):
+        hasher = ContentHasher()
+        with FileIO(path) as file:
+            take_in(file, hasher)
+        content = path.read_bytes()
+        assert hasher.fingerprint == fingerprint(content)
+        assert hasher.sha256 == hashlib.sha256(content).hexdigest()
+        assert hasher.size == len(content)
+
+
+def test_chunks_are_the_file_and_are_hashed_on_the_way(path):
+    """Whoever reads the chunks reads the file, and the digest is of just these bytes."""
+    hasher = FingerprintHasher()
+    with FileIO(path) as file:
+        content = b"".join(hashed_chunks(file, hasher))
+    assert content == path.read_bytes()
+    assert hasher.fingerprint == fingerprint(content)
+
+
+@pytest.mark.parametrize("read", [take_in, lambda file, hasher: list(hashed_chunks(file, hasher))])
+def test_an_error_of_the_disk_reaches_the_caller(read):
+    """Both ways end with the system's error instead of waiting for each other."""
+    with FileIO("/proc/self/mem") as unreadable, pytest.raises(OSError, match="Input/output error"):
+        read(unreadable, FingerprintHasher())
+
+
+class _Failing(FingerprintHasher):
+    """Takes in one part."""
+
+    def update(self, chunk: bytes | memoryview) -> None:
+        """Take in a part, or be interrupted."""
+        if self.size:
+            raise KeyboardInterrupt
+        super().update(chunk)
+
+
+@pytest.mark.parametrize("read", [take_in, lambda file, hasher: list(hashed_chunks(file, hasher))])
+def test_whoever_fails_while_hashing_ends_both(tmp_path, read):
+    """An exception in one of the threads leaves none behind that waits."""
+    file = tmp_path / "file"
+    file.write_bytes(bytes(9 * CHUNK_BYTES))
+    with FileIO(file) as opened, pytest.raises(KeyboardInterrupt):
+        read(opened, _Failing())
+    assert opened.closed
