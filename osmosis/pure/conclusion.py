@@ -75,10 +75,14 @@ def declined_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
     return _idle_report(plan, workspace_directory, RunStatus.CANCELLED, "Cancelled.")
 
 
-def interrupted_report(plan: PlanSummary, workspace_directory: str) -> RunReport:
-    """The report of an interrupt before the first dispatch: nothing ran, and a run that was new is gone again (ruling 10)."""
+def interrupted_report(plan: PlanSummary, workspace_directory: str, *, exists: bool) -> RunReport:
+    """The report of an interrupt before the first dispatch: nothing ran, and a run that was new is gone again (ruling 10).
+
+    `exists`: the run's directory is there all the same, so it is named.
+    """
     message = f"Run {plan.run_name} was interrupted before anything was dispatched."
-    return _idle_report(plan, workspace_directory, RunStatus.INTERRUPTED, message)
+    report = _idle_report(plan, workspace_directory, RunStatus.INTERRUPTED, message)
+    return report if exists else msgspec.structs.replace(report, output_path="")
 
 
 def _idle_report(plan: PlanSummary, workspace_directory: str, status: RunStatus, message: str) -> RunReport:

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.protocol import ARTIFACT_ROOT_ENV, Health
 from osmosis.shell.evaluation.file_layer import FileLayer
-from osmosis.shell.evaluation.rollout_process import Launch
 from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.standby import Launch
 from osmosis_ai.rollout import (
     AgentWorkflow,
     AgentWorkflowConfig,

@@ -15,8 +15,9 @@ from osmosis.pure.errors import OsmosisError
 from osmosis.pure.redaction import Redactor
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.process_identity import ProcessRecord
-from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess
+from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.standby import Launch
 from tests.integration.stub_model import StubModel
 from tests.integration.workspaces import Ended, Workspace, alive, group_members
 
@@ -182,11 +183,11 @@ async def test_a_server_that_never_becomes_healthy_is_given_up(tmp_path: Path, w
         trials=tmp_path / "trials",
         instance_id="abc",
         created_at="2026-11-30T00:00:00Z",
-        health_timeout=2.0,
+        health_timeout=6.0,
     )
     with RunLog(tmp_path / "logs.txt", Redactor()) as log, pytest.raises(OsmosisError) as caught:
         await RolloutProcess.start(launch, log, FileLayer())
-    assert "did not become healthy within 2 s" in caught.value.message
+    assert "did not become healthy within 6 s" in caught.value.message
     said = str(caught.value)
     assert "status 503" in said
     assert "serving 503" in said

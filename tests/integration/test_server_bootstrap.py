@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from osmosis.pure.protocol import INSTANCE_ID_ENV, LIFELINE_ENV
-from osmosis.shell.evaluation.server_bootstrap import LEAVE_ENV
+from osmosis.pure.protocol import INSTANCE_ID_ENV, LEAVE_ENV, LIFELINE_ENV
 from tests.integration.rollout_server_process import BOOTSTRAP
 
 REPORT = """

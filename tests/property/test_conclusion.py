@@ -11,6 +11,8 @@ from osmosis.pure.journal import InvocationStarted, Result, RunHistory, Status, 
 from osmosis.pure.projections import active_ms, running_summary
 from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.tally import Tally
+from osmosis.shell.cli.result import Table
+from osmosis.shell.cli.run_result import run_result
 from tests.strategies.run import Story, moment, stories
 
 closings = st.builds(
@@ -126,7 +128,15 @@ def test_all_failed_means_all(statuses: tuple[Status, ...]) -> None:
 def test_who_declines_or_interrupts_early_has_lost_nothing() -> None:
     """What is on disk is still pending and recorded as it was; nothing was dispatched."""
     declined = declined_report(PLAN, "/")
-    interrupted = interrupted_report(PLAN, "/")
+    interrupted = interrupted_report(PLAN, "/", exists=True)
     assert (declined.status, interrupted.status) == (RunStatus.CANCELLED, RunStatus.INTERRUPTED)
     for report in (declined, interrupted):
         assert (report.pending, report.dispatched, report.total_work_items) == (5, 0, 8)
+    assert interrupted.output_path == PLAN.output_path
+
+
+def test_a_directory_that_is_gone_again_is_not_named() -> None:
+    """A new run that is interrupted before its first dispatch leaves nothing that anybody could look at."""
+    report = interrupted_report(PLAN, "/", exists=False)
+    assert report.output_path == ""
+    assert "Output" not in dict(next(block for block in run_result(report, "/").blocks if isinstance(block, Table)).rows)

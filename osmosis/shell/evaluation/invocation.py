@@ -12,8 +12,6 @@ import secrets
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,10 +19,9 @@ import msgspec
 from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
-from osmosis.pure.dataset_rows import encode_dataset_rows
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import InvocationStarted
-from osmosis.pure.plan import Manifest, new_manifest
+from osmosis.pure.plan import Manifest
 from osmosis.pure.projections import running_summary
 from osmosis.pure.protocol import InitRequest
 from osmosis.pure.providers import Endpoint, resolve
@@ -45,11 +42,14 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, JournalWriter, read_journal
 from osmosis.shell.evaluation.preparation import Preparation
 from osmosis.shell.evaluation.projection import Projector
-from osmosis.shell.evaluation.rollout_environment import is_synced
-from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, Standby, find_uv, sync_environment
+from osmosis.shell.evaluation.rollout_dependencies import sync_environment
+from osmosis.shell.evaluation.rollout_process import RolloutProcess
+from osmosis.shell.evaluation.run_creation import archive_earlier, create_run
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.server_launch import launch_of
 from osmosis.shell.evaluation.signals import interrupts_to
+from osmosis.shell.evaluation.standby import Standby, standing_by
 from osmosis.shell.evaluation.view import RunView
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
 
 class Invocation:
-    """Performs `work` on a run. `manifest` is None for a run that has to be created."""
+    """Performs `work` on a run. `manifest` is None for a run that has to be created; `standby` may have been started already,
+    and is abandoned by who started it."""
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Invocation:
         manifest: Manifest | None,
         reading: JournalReading,
         work: Workload,
+        standby: Standby | None,
     ) -> None:
         self._preparation = preparation
         self._request = preparation.request
@@ -79,6 +81,7 @@ class Invocation:
         self._manifest = manifest
         self._reading = reading
         self._work = work
+        self._standby = standby
         self._token = secrets.token_hex(16)
         self._session: Session | None = None
         self._journal: JournalWriter | None = None
@@ -117,18 +120,17 @@ class Invocation:
     async def _evaluate(self, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor) -> RunReport:
         with self._interrupts():
             async with AsyncExitStack() as stack:
-                return await self._evaluate_beside(await self._stand_by(stack, environment), endpoint, environment, redactor)
+                standby = self._standby_for(environment) or stack.enter_context(
+                    standing_by(launch_of(self._preparation, environment))
+                )
+                return await self._evaluate_beside(standby, endpoint, environment, redactor)
 
-    async def _stand_by(self, stack: AsyncExitStack, environment: Mapping[str, str]) -> Standby | None:
-        """Have the server's process import its frameworks while this one imports its own, where its environment is as it was.
-
-        Nothing of the rollout runs and nothing is created before the model has answered.
-        """
-        if not is_synced(self._preparation.project, environment, find_uv()):
-            return None
-        standby = await Standby.start(self._launch(environment))
-        stack.push_async_callback(standby.abandon)
-        return standby
+    def _standby_for(self, environment: Mapping[str, str]) -> Standby | None:
+        """The one that was started already, if nothing that was learnt since then belongs into its environment."""
+        if self._standby is None or self._standby.launch.environment == environment:
+            return self._standby
+        self._standby.abandon()
+        return None
 
     async def _evaluate_beside(
         self, standby: Standby | None, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor
@@ -138,10 +140,10 @@ class Invocation:
         if self._preparation.cassette is None and self._preparation.held is None:
             self._view.milestone(f"checking model {self._config.experiment.model_path}")
             await preflight(endpoint, redactor=redactor)
-        archived = self._archive()
+        archived = archive_earlier(self._preparation, self._files, self._view)
         try:
             self._preparation.dataset.rows.load()
-            manifest = self._manifest or self._create(endpoint)
+            manifest = self._manifest or create_run(self._preparation, self._files, endpoint)
             if self._manifest is not None:
                 restore_dataset_rows(self._files, self._directory, self._preparation.dataset.rows)
             state = await self._supervise(manifest, endpoint, environment, redactor, standby)
@@ -156,31 +158,6 @@ class Invocation:
     @property
     def _dispatched(self) -> bool:
         return self._session is not None and self._session.state.began
-
-    # --- The run directory -------------------------------------------------------------------------------------------------
-
-    def _archive(self) -> Path | None:
-        """Move an old run of that name aside (`--fresh`), until the new one has dispatched something only provisionally."""
-        if not self._directory.path.exists() or not self._request.fresh:
-            return None
-        archived = run_directory.archive(self._files, self._directory, datetime.now(UTC))
-        self._view.milestone(f"archived the earlier run as {archived.name}")
-        return archived
-
-    def _create(self, endpoint: Endpoint) -> Manifest:
-        """Lay out a new run."""
-        replaying = self._preparation.cassette is not None
-        provenance = msgspec.structs.replace(self._preparation.provenance, endpoint=None if replaying else endpoint.base_url)
-        manifest = new_manifest(
-            inputs=self._preparation.inputs,
-            provenance=provenance,
-            local_run_id=uuid.uuid4().hex,
-            run_name=self._directory.name,
-            created_at=utc_now(),
-        )
-        rows = encode_dataset_rows(self._preparation.dataset.rows)
-        run_directory.create(self._files, self._directory, manifest, self._preparation.sources, rows)
-        return manifest
 
     # --- At work -----------------------------------------------------------------------------------------------------------
 
@@ -207,7 +184,7 @@ class Invocation:
             self._log_start(log)
             await self._prepare_rollout(environment, log)
             bridge = await self._start_bridge(stack, endpoint, redactor)
-            launch = standby.launch if standby else self._launch(environment)
+            launch = standby.launch if standby else launch_of(self._preparation, environment)
             self._view.milestone(f"starting rollout server ({launch.entrypoint})")
             server = await RolloutProcess.start(launch, log, self._files, *([standby] if standby else []))
             stack.push_async_callback(server.stop, 0.0)
@@ -291,18 +268,6 @@ class Invocation:
     def _provider_rejected(self, reason: str) -> None:
         if self._session is not None:
             self._session.provider_rejected(reason)
-
-    def _launch(self, environment: Mapping[str, str]) -> Launch:
-        return Launch(
-            project=self._preparation.project,
-            entrypoint=self._config.experiment.entrypoint,
-            environment=dict(environment),
-            run_directory=self._directory.path,
-            trials=self._directory.trials,
-            instance_id=uuid.uuid4().hex,
-            created_at=utc_now(),
-            port=self._request.rollout_port,
-        )
 
     def _welcome(self, server: RolloutProcess, assignment: Assignment) -> None:
         self._view.milestone(f"rollout server healthy on port {server.port}")

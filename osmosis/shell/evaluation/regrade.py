@@ -48,13 +48,15 @@ from osmosis.shell.evaluation.hostile_files import Unreadable, list_files, read_
 from osmosis.shell.evaluation.journal_file import read_journal
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable
-from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, sync_environment
+from osmosis.shell.evaluation.rollout_dependencies import sync_environment
+from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.run_reader import load_dataset_of, read_run
 from osmosis.shell.evaluation.source_tree import scan_source_tree
+from osmosis.shell.evaluation.standby import Launch
 from osmosis.shell.evaluation.stored_files import SAMPLE_FILE, read_trial_file
 from osmosis.shell.evaluation.workspace import find_workspace, locate_config
 

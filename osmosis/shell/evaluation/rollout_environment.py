@@ -7,14 +7,31 @@ module only looks. Whatever it cannot see makes the next start sync, as the firs
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from osmosis.pure.environment_stamp import PROJECT_FILES, Installed, environment_fingerprint, path_sources
+from osmosis.pure.errors import OsmosisError
 
 _STAMP = ".osmosis-synced"
 _LISTED = (".dist-info", ".egg-link", ".pth")
+
+
+def find_uv() -> str:
+    """The `uv` beside this interpreter, else the one on the PATH. Raises OsmosisError when there is none."""
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise OsmosisError("uv was not found.", hint='Install it with: pip install "osmosis-ai[eval]"')
+    return found
+
+
+def for_uv(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without what would make `uv` use our virtual environment for the rollout."""
+    return {name: value for name, value in environment.items() if name != "VIRTUAL_ENV"}
 
 
 def interpreter(project: Path, environment: Mapping[str, str]) -> Path | None:

@@ -27,8 +27,10 @@ from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.dataset_file import read_dataset
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable
-from osmosis.shell.evaluation.rollout_process import Launch, RolloutProcess, import_entrypoint, sync_environment
+from osmosis.shell.evaluation.rollout_dependencies import import_entrypoint, sync_environment
+from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
+from osmosis.shell.evaluation.standby import Launch
 from osmosis.shell.evaluation.stub_model import StubModel
 from osmosis.shell.evaluation.workspace import find_workspace
 

@@ -28,6 +28,7 @@ from osmosis.shell.evaluation.preparation import Preparation, prepare
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
+from osmosis.shell.evaluation.server_launch import early_standby
 from osmosis.shell.evaluation.signals import termination_as_interrupt
 from osmosis.shell.evaluation.view import RunView
 
@@ -58,20 +59,23 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
         reading = found.reading if found else JournalReading(RunHistory(preparation.total_items))
         work = workload(_items(preparation), reading.history, retry_failed=preparation.request.retry_failed)
         plan = _plan_summary(preparation, work, reading.history)
-        view.plan(plan)
         if found and not work.size:
+            view.plan(plan)
             return _look(preparation, found, files)
         lock.identify(utc_now())
-        if preparation.cassette is None and not view.confirm(_question(plan), default=False):
-            return declined_report(plan, str(preparation.workspace))
-        manifest = found.manifest if found else None
-        # Brings HTTP, which a look at a finished run does without.
-        from osmosis.shell.evaluation.invocation import Invocation  # noqa: PLC0415
+        with early_standby(preparation) as standby:
+            view.plan(plan)
+            if preparation.cassette is None and not view.confirm(_question(plan), default=False):
+                return declined_report(plan, str(preparation.workspace))
+            manifest = found.manifest if found else None
+            # Brings an event loop and HTTP, which a look at a finished run does without.
+            from osmosis.shell.evaluation.invocation import Invocation  # noqa: PLC0415
 
-        try:
-            return Invocation(preparation, view, files, manifest, reading, work).perform()
-        except KeyboardInterrupt:
-            return interrupted_report(plan, str(preparation.workspace))
+            try:
+                return Invocation(preparation, view, files, manifest, reading, work, standby).perform()
+            except KeyboardInterrupt:
+                exists = preparation.directory.path.exists()
+                return interrupted_report(plan, str(preparation.workspace), exists=exists)
 
 
 def _question(plan: PlanSummary) -> str:
