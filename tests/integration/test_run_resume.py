@@ -216,3 +216,51 @@ async def test_next_steps_work_when_pasted(workspace: Workspace, model: StubMode
     again = await workspace.run(words=offered.removeprefix("Resume: osmosis ").split())
     assert again.code == 0
     assert len(workspace.index("pasted")) == 1
+
+
+async def test_dataset_rows_stay_where_they_are_sound(workspace: Workspace, model: StubModel) -> None:
+    """An unfinished run that goes on leaves the file as the journal recorded it; damaged or gone, it is written again, the same
+    bytes."""
+    workspace.write_rows("echo one", "held two")
+    path = workspace.run_directory("torn") / "dataset_rows.jsonl"
+    kept: list[tuple[bytes, int]] = []
+    for calls, spoil in ((1, None), (2, None), (3, path.unlink), (4, lambda: path.write_bytes(b"spoilt"))):
+        if spoil is not None:
+            spoil()
+        async with workspace.start("--name", "torn") as running:
+            await model.wait_calls(calls, "held")
+            kept.append((path.read_bytes(), path.stat().st_ino))
+            running.signal(signal.SIGKILL)
+            await running.end()
+    assert kept[0] == kept[1]
+    assert [data for data, _ in kept] == [kept[0][0]] * 4
+    model.release()
+    assert (await workspace.run("--name", "torn")).code == 0
+    assert path.read_bytes() == kept[0][0]
+
+
+async def test_a_large_dataset_that_is_changed_in_place_halts_the_run(workspace: Workspace, model: StubModel) -> None:
+    """What the run was locked to is gone, so no further row is dispatched; what is done stays, and with the file as it was the
+    run is finished."""
+    padding = "x" * 2_000_000
+    prompts = ["held 0", *(f"echo {number}" for number in range(1, 12))]
+    rows = [json.dumps({"user_prompt": prompt, "ground_truth": prompt, "notes": padding}) for prompt in prompts]
+    sound = "".join(row + "\n" for row in rows).encode()
+    workspace.dataset.write_bytes(sound)
+    async with workspace.start("--name", "large", "--max-in-flight", "1", "--json") as running:
+        await model.wait_calls(1, "held")
+        with workspace.dataset.open("r+b") as file:
+            file.seek(-10, 2)
+            file.write(b"y")
+        model.release()
+        ended = await running.end()
+    assert ended.code == 1, ended.said
+    assert "was changed in place" in ended.resource["halt_reason"]
+    assert ended.resource["succeeded"] == 11
+    changed = await workspace.run("--name", "large", "--json")
+    assert "Changed: dataset" in changed.said
+    workspace.dataset.write_bytes(sound)
+    finished = await workspace.run("--name", "large", "--json")
+    assert finished.code == 0, finished.said
+    assert (finished.resource["dispatched"], finished.resource["resumed"]) == (1, 11)
+    assert model.calls.total() == 12
