@@ -26,7 +26,6 @@ from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.known_dataset import KnownDataset
 from osmosis.pure.selection import RowSelection, resolve_selection
 from osmosis.shell.evaluation.file_digest import hashed_chunks, take_in
-from osmosis.shell.evaluation.parquet_reader import unpacking
 from osmosis.shell.evaluation.stored_rows import RowStore, StoredRows, store_rows
 
 _TEXT_FORMATS = {".jsonl": JSONL, ".csv": CSV}
@@ -130,6 +129,8 @@ def _read(path: Path, label: str, hasher: FingerprintHasher, *, rows: RowSelecti
             survey = DatasetSurvey(rows=rows, limit=limit, label=label)
             store = store_rows(batches, survey, text_format, file, label)
             return _Found(store.survey.selected, store.survey.total_rows, store)
+        from osmosis.shell.evaluation.parquet_reader import unpacking  # noqa: PLC0415 - for the one format that needs a child
+
         with unpacking(path, label, rows=rows, limit=limit) as parquet:
             take_in(file, hasher)
             summary = parquet.finish()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -99,6 +98,8 @@ class FileLayer:
 
     def remove_tree(self, path: Path, *, step: str) -> None:
         """Remove a directory with everything in it. Not synced."""
+        import shutil  # noqa: PLC0415 - for what is rare; it brings every kind of compression
+
         shutil.rmtree(path)
 
     def rename(self, source: Path, target: Path, *, step: str, durable: bool = True) -> None:

@@ -37,7 +37,7 @@ class Preparation(msgspec.Struct, frozen=True):
     """A run's inputs, read and checked. All paths are absolute.
 
     `cassette` answers every model call (`--replay`); `held` answers what it holds (`--replay-or-record`), and as it grows with
-    the run, it is no part of the run's lock.
+    the run, it is no part of the run's lock. `known_provenance` is None where the run had its own already.
     """
 
     request: RunRequest
@@ -49,13 +49,19 @@ class Preparation(msgspec.Struct, frozen=True):
     cassette: Cassette | None
     held: Cassette | None
     inputs: RunInputs
-    provenance: Provenance
+    known_provenance: Provenance | None
+    config_path: Path
     directory: RunDirectory
 
     @property
     def total_items(self) -> int:
         """How many work items the run has."""
         return len(self.dataset.rows) * self.config.evaluation.n
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where a new run comes from."""
+        return self.known_provenance or _provenance(self.config, self.config_path, self.workspace, self.dataset)
 
 
 def prepare(request: RunRequest) -> Preparation:
@@ -83,6 +89,7 @@ def prepare(request: RunRequest) -> Preparation:
 
     directory = RunDirectory(output_root, name)
     refuse_symlink(directory)
+    exists = directory.manifest.exists() and not request.fresh
     identity = DatasetIdentity(dataset.sha256, str(dataset.selected), dataset.fingerprint)
     return Preparation(
         request=request,
@@ -94,7 +101,8 @@ def prepare(request: RunRequest) -> Preparation:
         cassette=cassette,
         held=held,
         inputs=run_inputs(config, identity, sources.digest, cassettes.fingerprint(cassette) if cassette else None),
-        provenance=_provenance(config, config_path, workspace, dataset),
+        known_provenance=None if exists else _provenance(config, config_path, workspace, dataset),
+        config_path=config_path,
         directory=directory,
     )
 

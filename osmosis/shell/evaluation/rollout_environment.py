@@ -7,7 +7,6 @@ module only looks. Whatever it cannot see makes the next start sync, as the firs
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,7 +22,11 @@ _LISTED = (".dist-info", ".egg-link", ".pth")
 def find_uv() -> str:
     """The `uv` beside this interpreter, else the one on the PATH. Raises OsmosisError when there is none."""
     beside = Path(sys.executable).with_name("uv")
-    found = str(beside) if beside.exists() else shutil.which("uv")
+    if beside.exists():
+        return str(beside)
+    import shutil  # noqa: PLC0415 - brings every kind of compression
+
+    found = shutil.which("uv")
     if found is None:
         raise OsmosisError("uv was not found.", hint='Install it with: pip install "osmosis-ai[eval]"')
     return found

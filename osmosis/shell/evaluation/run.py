@@ -25,10 +25,8 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal
 from osmosis.shell.evaluation.orphans import stop_orphans
 from osmosis.shell.evaluation.preparation import Preparation, prepare
-from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
-from osmosis.shell.evaluation.server_launch import early_standby
 from osmosis.shell.evaluation.signals import termination_as_interrupt
 from osmosis.shell.evaluation.view import RunView
 
@@ -62,13 +60,16 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
         if found and not work.size:
             view.plan(plan)
             return _look(preparation, found, files)
+        # What starting brings along, a look at a finished run does without.
+        from osmosis.shell.evaluation.server_launch import early_standby  # noqa: PLC0415
+
         lock.identify(utc_now())
         with early_standby(preparation) as standby:
             view.plan(plan)
             if preparation.cassette is None and not view.confirm(_question(plan), default=False):
                 return declined_report(plan, str(preparation.workspace))
             manifest = found.manifest if found else None
-            # Brings an event loop and HTTP, which a look at a finished run does without.
+            # Brings an event loop, which the standby need not wait for.
             from osmosis.shell.evaluation.invocation import Invocation  # noqa: PLC0415
 
             try:
@@ -151,6 +152,8 @@ def _look(preparation: Preparation, found: _Found, files: FileLayer) -> RunRepor
     directory, history = preparation.directory, found.reading.history
     metrics = decode_metrics(directory.metrics.read_bytes(), str(directory.metrics)) if directory.metrics.exists() else None
     if metrics is None or metrics.eval_run != eval_run_info(found.manifest, history, running=False):
+        from osmosis.shell.evaluation.projection import Projector  # noqa: PLC0415 - for a run that was cut short alone
+
         settle_journal(files, directory.journal, found.reading)
         summary = Projector(files, directory, lambda _: None).finalize(found.manifest, history)
     else:
