@@ -77,6 +77,11 @@ site *directory:
     python scripts/docs_env.py
     python -m scripts.build_site "$@"
 
+# Make the pictures of the documents anew from a real run of the demo.
+pictures *directory:
+    python scripts/browser_env.py
+    python -m scripts.make_pictures "$@"
+
 # Fix what can be fixed by machine.
 format:
     ruff check --fix .

@@ -1,80 +1,122 @@
-"""Draws the live view of a run as an SVG for the documents, from records like those of the example workspace.
+"""A picture of a command as it really looks on a terminal: run it on one, and draw what stands there at a chosen moment.
 
-    python -m scripts.terminal_picture [docs/pictures/live-view.svg]
-
-rich itself draws the picture, and its words come from the code that draws the view on a terminal, so it cannot lie about it.
-Fonts that rich would fetch from a network are taken out.
+`film` gives the child a pseudo-terminal and keeps the screen (pyte); `drawn` turns a screen into an SVG (rich). Nothing in the
+picture is written by hand. Fonts that rich would have a browser fetch from a network are taken out.
 """
 
 from __future__ import annotations
 
+import copy
+import fcntl
 import io
+import os
+import pty
 import re
-import sys
+import select
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
+import pyte
+from pyte.screens import Char
 from rich.console import Console
+from rich.style import Style
 from rich.text import Text
 
-from osmosis.pure.journal import WorkItem
-from osmosis.pure.report import Progress
-from osmosis.pure.scoreboard import SlowItem, Standing
-from osmosis.shell.cli.live import rendered
+COLUMNS, ROWS = 92, 24
+PATIENCE_S = 120.0
+"""A child that writes nothing for so long is taken for stuck."""
 
-COLUMNS, ROWS = 88, 12
-DEFAULT = Path("docs/pictures/live-view.svg")
-
-STANDING = Standing(
-    progress=Progress(
-        total=256,
-        done=151,
-        succeeded=147,
-        failed=4,
-        skipped=0,
-        scored=151,
-        passed=46,
-        in_flight=16,
-        tokens=68_694,
-    ),
-    elapsed_s=74.2,
-    left_s=51.6,
-    low=0.208,
-    high=0.401,
-    failures=(("timeout", 3), ("agent_error", 1)),
-    cost_usd=0.0412,
-    slowest=(SlowItem(WorkItem(37, 2), 21_400.0, running=True), SlowItem(WorkItem(8, 0), 18_200.0)),
-)
+_NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
+_FONT = re.compile(r"@font-face \{[^}]*\}\s*")
 
 
-class View:
-    """The standing as a renderable."""
+def film(
+    command: Sequence[str],
+    moment: Callable[[pyte.Screen], bool],
+    *,
+    directory: Path,
+    environment: Mapping[str, str] | None = None,
+    size: tuple[int, int] = (COLUMNS, ROWS),
+) -> pyte.Screen:
+    """Run `command` on a terminal of `size` (columns, rows) to its end; the screen as it was when `moment` first held.
 
-    def __rich_console__(self, console: Console, options: object) -> object:
-        """Rich asks for it."""
-        return rendered(STANDING, console, options)  # type: ignore[arg-type]
+    Raises RuntimeError if the command fails, is stuck, or ends before that.
+    """
+    columns, rows = size
+    screen = pyte.Screen(columns, rows)
+    stream = pyte.ByteStream(screen)
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
+    variables |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", **(environment or {})}
+    kept: pyte.Screen | None = None
+    with subprocess.Popen(command, cwd=directory, env=variables, stdin=slave, stdout=slave, stderr=slave) as child:
+        os.close(slave)
+        while data := _read(master):
+            stream.feed(data)
+            if kept is None and moment(screen):
+                kept = copy.deepcopy(screen)
+        os.close(master)
+    shown = "\n".join(screen.display).rstrip()
+    if child.returncode != 0 or kept is None:
+        raise RuntimeError(f"{command[0]} ended with exit code {child.returncode} and showed:\n{shown}")
+    return kept
 
 
-def picture() -> str:
-    """The SVG."""
+def _read(master: int) -> bytes:
+    if not select.select([master], [], [], PATIENCE_S)[0]:
+        raise RuntimeError(f"nothing was written for {PATIENCE_S:.0f} seconds")
+    try:
+        return os.read(master, 65536)
+    except OSError:  # how Linux says that the other end is closed
+        return b""
+
+
+def drawn(screen: pyte.Screen, title: str, identity: str) -> str:
+    """The screen as an SVG, without the empty lines below. `identity` begins the names inside: a page may hold several."""
+    lines = [_line(screen, number) for number in range(screen.lines)]
+    while lines and not lines[-1].plain.strip():
+        lines.pop()
     console = Console(
-        record=True, width=COLUMNS, height=ROWS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+        record=True,
+        width=screen.columns,
+        height=len(lines),
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
+        legacy_windows=False,
     )
-    console.print(Text.assemble(("$ ", "dim"), "osmosis eval run configs/eval/word-problems.toml"))
-    for line in ("checking model openai/smollm2-135m-instruct", "rollout server healthy on port 41233"):
-        console.print(Text.assemble(("\N{RIGHTWARDS ARROW} ", "cyan"), line))
-    console.print(View())
-    drawn = console.export_svg(title="osmosis", unique_id="osmosis-live-view")
-    return re.sub(r"@font-face \{[^}]*\}\s*", "", drawn)
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="crop", crop=True)
+    return _FONT.sub("", console.export_svg(title=title, unique_id=identity))
 
 
-def main(arguments: list[str]) -> int:
-    """Write the picture and say where it is."""
-    target = Path(arguments[0]) if arguments else DEFAULT
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(picture(), encoding="utf-8")
-    print(target)
-    return 0
+def _line(screen: pyte.Screen, number: int) -> Text:
+    cells = [screen.buffer[number][column] for column in range(screen.columns)]
+    text = Text()
+    for style, alike in groupby(cells, _style):
+        text.append("".join(cell.data for cell in alike), style)
+    return text
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def _style(cell: Char) -> Style:
+    return Style(
+        color=_colour(cell.fg),
+        bgcolor=_colour(cell.bg),
+        bold=cell.bold,
+        italic=cell.italics,
+        underline=cell.underscore,
+        reverse=cell.reverse,
+    )
+
+
+def _colour(name: str) -> str | None:
+    if name == "default":
+        return None
+    if re.fullmatch("[0-9a-f]{6}", name):
+        return f"#{name}"
+    return _NAMES.get(name, name.replace("bright", "bright_"))
