@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
-from osmosis.pure.journal import Result, RunHistory, Status
+from osmosis.pure.journal import Result, RunHistory, Status, WorkItem
 from osmosis.pure.metrics_file import Summary, summary_object
 from osmosis.pure.plan import Manifest
 from osmosis.pure.projections import active_ms
 from osmosis.pure.report import FailedRow, PlanSummary, RunReport, RunStatus
+from osmosis.pure.resume import STRIKES_BEFORE_ALONE
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """How an invocation went, as the supervisor leaves it. `pending` counts the items it still had to run, or to run again."""
+    """How an invocation went, as the supervisor leaves it. `pending` counts the items it still had to run, or to run again;
+    `suspects` were in flight when the rollout server crashed."""
 
     dispatched: int = 0
     pending: int = 0
     interrupted: bool = False
     halt_reason: str | None = None
+    suspects: tuple[WorkItem, ...] = ()
 
 
 def run_status(history: RunHistory, closing: Closing) -> RunStatus:
@@ -47,6 +50,7 @@ def run_report(
     pending = max(closing.pending, history.total_items - len(history.results))
     results = [history.results[item] for item in sorted(history.results)]
     by_status = Counter(result.status for result in results)
+    message = _MESSAGES[status].format(name=manifest.run_name, pending=pending)
     return RunReport(
         status=status,
         run_name=manifest.run_name,
@@ -65,7 +69,7 @@ def run_report(
         failed_rows=_listed(results, Status.FAILED, trials_path),
         skipped_rows=_listed(results, Status.SKIPPED, trials_path),
         workspace_directory=workspace_directory,
-        message=_MESSAGES[status].format(name=manifest.run_name, pending=pending),
+        message="\n".join([message, crash_advice(closing.suspects, history)] if closing.suspects else [message]),
         halt_reason=closing.halt_reason,
     )
 
@@ -115,6 +119,19 @@ _MESSAGES = {
     RunStatus.PARTIAL: "Run {name} stopped with {pending} work items still pending.",
     RunStatus.INTERRUPTED: "Run {name} was interrupted with {pending} work items still pending.",
 }
+
+
+def crash_advice(suspects: Collection[WorkItem], history: RunHistory) -> str:
+    """What running the same command again does about the items that were in flight when the server crashed (ruling 15)."""
+    items = "One item was" if len(suspects) == 1 else f"{len(suspects)} items were"
+    if max(history.strikes.get(item, 0) for item in suspects) < STRIKES_BEFORE_ALONE:
+        following = "tries again; whatever is in flight at a second crash, too, runs alone from then on"
+    else:
+        following = "now runs each of those alone that were in flight at two crashes"
+    return (
+        f"{items} in flight when the rollout server crashed. The same command {following}, "
+        "so that only what crashes the server is failed."
+    )
 
 
 def _listed(results: Iterable[Result], status: Status, trials_path: str) -> tuple[FailedRow, ...]:

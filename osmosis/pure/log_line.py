@@ -7,7 +7,7 @@ other steering characters are shown as escapes, and the finished line is redacte
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from osmosis.pure.canonical import canonical_json, well_formed
@@ -19,6 +19,8 @@ MAX_LINE = 16_384
 
 # ECMA-48: control sequences (colours, cursor), then strings that end in BEL or ST (titles, links), then two-byte sequences.
 _TERMINAL_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]")
+# A level near the start of a line, as loggers write it, and not the text of a message.
+_ROUTINE = re.compile(r"""^.{0,80}?(?<![\w.'"])(?:INFO|DEBUG|TRACE)(?![\w.'"])""")
 # `\x7f` is no escape of JSON; inside details these are spelled so that the JSON stays JSON.
 _JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
@@ -39,6 +41,11 @@ def log_line(
 def harmless(text: str) -> str:
     r"""`text` on one line and without steering characters: terminal sequences dropped, others shown (`\x1b`, `\n`)."""
     return well_formed(neutralise(_TERMINAL_SEQUENCE.sub("", text)).replace("\n", "\\n"))
+
+
+def telling(lines: Iterable[str], limit: int) -> tuple[str, ...]:
+    """The last `limit` of a process's last lines that may tell why it ended: what loggers say below a warning is left out."""
+    return tuple(line for line in lines if not _ROUTINE.search(line))[-limit:]
 
 
 class LineSplitter:

@@ -32,7 +32,9 @@ def notice(before: State, after: State) -> str | None:
 
 
 def _beginning(before: State, after: State) -> str | None:
-    cause = "interrupted" if after.interrupts > before.interrupts else f"stopping: {after.reason}" if after.reason else None
+    # The first line alone: the report at the end quotes what follows it.
+    headline = (after.reason or "").partition("\n")[0]
+    cause = "interrupted" if after.interrupts > before.interrupts else f"stopping: {headline}" if headline else None
     if cause is None:
         return None
     cancelled = sum(flight.result is None for flight in after.in_flight.values())

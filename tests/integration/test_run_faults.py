@@ -99,6 +99,8 @@ async def test_a_poisonous_item_is_found_over_several_runs(workspace: Workspace,
     for _ in range(2):
         ended = await workspace.run("--name", "poisoned", "--json")
         halted(ended, 2, "about to be killed")
+        assert "The same command" in ended.envelope["message"]
+    assert "now runs each of those alone" in ended.envelope["message"]
     model.release()
     ended = await workspace.run("--name", "poisoned", "--json")
     assert ended.code == 0

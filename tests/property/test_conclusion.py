@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmosis.pure.conclusion import Closing, declined_report, interrupted_report, run_report, run_status
+from osmosis.pure.conclusion import Closing, crash_advice, declined_report, interrupted_report, run_report, run_status
 from osmosis.pure.journal import InvocationStarted, Result, RunHistory, Status, WorkItem, fold
 from osmosis.pure.projections import active_ms, running_summary
 from osmosis.pure.report import PlanSummary, RunReport, RunStatus
@@ -140,3 +140,22 @@ def test_a_directory_that_is_gone_again_is_not_named() -> None:
     report = interrupted_report(PLAN, "/", exists=False)
     assert report.output_path == ""
     assert "Output" not in dict(next(block for block in run_result(report, "/").blocks if isinstance(block, Table)).rows)
+
+
+@pytest.mark.parametrize(
+    ("strikes", "words"),
+    [
+        ({WorkItem(0, 0): 1}, "One item was in flight when the rollout server crashed. The same command tries again; "),
+        (
+            {WorkItem(0, 0): 1, WorkItem(1, 0): 1},
+            "2 items were in flight when the rollout server crashed. The same",
+        ),
+        (
+            {WorkItem(0, 0): 2, WorkItem(1, 0): 1},
+            "now runs each of those alone that were in flight at two crashes",
+        ),
+    ],
+)
+def test_a_crash_says_what_the_same_command_does_next(strikes: dict[WorkItem, int], words: str) -> None:
+    """Ruling 15 in words: once more together, then alone."""
+    assert words in crash_advice(tuple(strikes), RunHistory(4, strikes=strikes))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmosis.pure.log_line import LineSplitter, harmless, log_line
+from osmosis.pure.log_line import LineSplitter, harmless, log_line, telling
 from osmosis.pure.redaction import MARKER, Redactor
 from osmosis.pure.secret_forms import forms
 from tests.strategies.secrets import awkward_secrets, cut, places
@@ -71,3 +72,41 @@ def test_long_lines_are_bounded_and_counted(limit, lengths, cuts):
     for line, length in zip(lines, lengths, strict=True):
         lost = length - limit
         assert line == "x" * min(length, limit) + (f" [... {lost} more characters]" if lost > 0 else "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'INFO:httpx:HTTP Request: POST http://127.0.0.1:41729/v1/chat/completions "HTTP/1.1 200 OK"',
+        'INFO:     127.0.0.1:50122 - "POST /rollout HTTP/1.1" 202 Accepted',
+        "2026-11-30 18:57:43,133 - httpx - INFO - HTTP Request: POST http://127.0.0.1/v1",
+        "[DEBUG] connecting",
+    ],
+)
+def test_routine_does_not_tell_why_a_process_ended(line):
+    """What loggers say of requests is no last word; a process that said nothing else is not quoted."""
+    assert telling(["about to fail", line], 3) == ("about to fail",)
+    assert telling([line] * 3, 3) == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ModuleNotFoundError: No module named 'strands'",
+        "KeyError: 'INFO'",
+        "ERROR:app:no such level: INFORMATION",
+        "MemoryError",
+        'File "x.py", line 3, in DEBUG.run',
+    ],
+)
+def test_last_words_are_kept(line):
+    """Errors, and words that only look like a level."""
+    assert telling([line], 3) == (line,)
+
+
+@given(st.lists(st.text()), st.integers(1, 5))
+def test_last_words_are_the_last(lines, limit):
+    """At most so many, in order, from the end."""
+    said = telling(lines, limit)
+    assert len(said) <= limit
+    assert list(said) == [line for line in lines if telling([line], 1)][-limit:]

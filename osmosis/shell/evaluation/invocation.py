@@ -360,6 +360,7 @@ class Invocation:
                 pending=still_to_run(self._work, history, state.assignment.invocation.id),
                 interrupted=state.interrupts > 0,
                 halt_reason=reason,
+                suspects=state.suspects,
             ),
             metrics=summary,
             output_path=str(self._directory.path),

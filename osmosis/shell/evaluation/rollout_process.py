@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.log_line import telling
 from osmosis.pure.protocol import (
     INSTANCE_ID_HEADER,
     PORT_ENV,
@@ -42,6 +43,8 @@ HEALTH_INTERVAL = 0.05
 HEALTH_REQUEST_TIMEOUT = 5.0
 _PORT_TRIES = 2
 _LAST_LINES_TIMEOUT = 1.0
+_LINES_QUOTED = 3
+"""Last lines of a server that exited, in the reason why a run stopped."""
 _UNAUTHORISED = frozenset({401, 403})
 
 
@@ -182,12 +185,12 @@ class RolloutProcess:
         return True
 
     def on_exit(self, callback: Callable[[str], None]) -> None:
-        """Call back with a sentence that quotes the last lines when the server exits without having been asked to."""
+        """Call back with a line that says how, and the last lines that may tell why, when the server exits unasked."""
 
         def report(_: asyncio.Task[int]) -> None:
             if not self._stopping:
-                lines = "; ".join(self._output.last_lines[-3:])
-                callback(f"the rollout server exited ({exit_text(self._exit.result())})" + (f": {lines}" if lines else ""))
+                lines = telling(self._output.last_lines, _LINES_QUOTED)
+                callback("\n".join([f"the rollout server exited ({exit_text(self._exit.result())})", *lines]))
 
         self._exit.add_done_callback(report)
 
