@@ -1,8 +1,9 @@
 """What a list of runs says of each run, from its small files alone: manifest, metrics, progress, and whether its lock is held
 (E16, E29; issue 9).
 
-A run on a platform joins the same list later; `origin` marks where a run is. The journal is not read here, so a list of many
-long runs costs no more than a list of many short ones.
+A run on a platform joins the same list later; `origin` marks where a run is. A list reads no journal, so one of many long runs
+costs no more than one of many short ones; its counts are those of the last refresh of the metrics. Who looks at one run has its
+journal, and so the counts that are durable (`counted_by_journal`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 import msgspec
 
 from osmosis.pure.errors import OsmosisError
+from osmosis.pure.journal import RunHistory, Status
 from osmosis.pure.metrics_file import EvalRunStatus, Metrics
 from osmosis.pure.plan import Manifest
-from osmosis.pure.projections import progress_file
+from osmosis.pure.projections import eval_run_info, progress_file, running_summary
+from osmosis.pure.tally import Tally
 
 
 class Origin(StrEnum):
@@ -100,6 +103,28 @@ def local_overview(path: str, name: str, manifest: Manifest, metrics: Metrics | 
         planned=size.total_runs,
         rows=size.sampled_rows,
     )
+
+
+def counted_by_journal(overview: RunOverview, history: RunHistory) -> RunOverview:
+    """`overview` with the counts that the journal of an unfinished run gives: what is durable, and what a resume starts from.
+
+    Metrics on disk are those of the last refresh, a second ago or, after a kill, older. Results that a retry which is going on
+    will replace do not count, as in the run itself. A finished run has its final metrics, which say more.
+    """
+    if overview.state is RunState.FINISHED or overview.manifest is None:
+        return overview
+    going_on = overview.state is RunState.RUNNING
+    latest = history.invocations[-1].started if history.invocations else None
+    retrying = latest.id if latest is not None and latest.retry_failed and going_on else None
+    tally = Tally(float(overview.input("pass_threshold") or 1.0))
+    for item, result in history.results.items():
+        if retrying is None or result.status is Status.SUCCESS or history.made_by(item) == retrying:
+            tally = tally.add(result)
+    try:
+        info = eval_run_info(overview.manifest, history, running=going_on)
+    except (KeyError, TypeError):  # inputs are as read, whatever version wrote them
+        return overview
+    return msgspec.structs.replace(overview, metrics=Metrics(info, running_summary(tally)))
 
 
 def unreadable(path: str, name: str, problem: str) -> RunOverview:

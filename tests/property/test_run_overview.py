@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmosis.pure.journal import InvocationStarted, Record, Result, Status, WorkItem, fold
 from osmosis.pure.metrics_file import EvalRunStatus
-from osmosis.pure.run_overview import Origin, RunState, local_overview, newest_first, unreadable
+from osmosis.pure.run_overview import Origin, RunState, counted_by_journal, local_overview, newest_first, unreadable
 from osmosis.shell.cli.result import Column
 from osmosis.shell.cli.rich_text import fitting_columns
-from tests.strategies.cli_records import manifest, metrics, overview
+from tests.strategies.cli_records import history, manifest, metrics, overview
 
 STATES = [
     (None, False, RunState.INTERRUPTED),
@@ -72,3 +73,34 @@ def test_a_list_drops_its_lightest_columns(table: tuple[list[Column], list[tuple
     assert list(shown) == sorted(shown)
     assert len(shown) == 1 or 1 + sum(needs[n] + 3 for n in shown) <= width
     assert all(columns[kept].weight >= columns[gone].weight for kept in shown for gone in dropped)
+
+
+@pytest.mark.parametrize("status", [None, EvalRunStatus.RUNNING, EvalRunStatus.INCOMPLETE])
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("done", range(6))
+def test_an_unfinished_run_is_counted_by_its_journal(status: EvalRunStatus | None, held: bool, done: int) -> None:
+    """However old the metrics are: every durable result counts, and no other."""
+    found = counted_by_journal(overview("a", status, held=held), history(done))
+    assert found.metrics is not None
+    summary = found.metrics.summary
+    assert (found.done, summary.failed, summary.passed) == (done, min(done, 1), max(done - 1, 0))
+    assert found.state is overview("a", status, held=held).state
+
+
+def test_a_finished_run_keeps_its_metrics() -> None:
+    """They hold more than counts."""
+    finished = overview("a", EvalRunStatus.FINISHED)
+    assert counted_by_journal(finished, history(3)) is finished
+
+
+@pytest.mark.parametrize(("held", "done"), [(True, 1), (False, 2)])
+def test_what_a_retry_will_replace_does_not_count_while_it_goes_on(held: bool, done: int) -> None:
+    """An old failure of an item that waits for its retry is no result of the run as it stands; once nobody retries, it is."""
+    at = "2026-11-30T16:05:06Z"
+    records: list[Record] = [
+        InvocationStarted("a", at, "0.3.10"),
+        Result(WorkItem(0, 0), 0, "0" * 32, Status.FAILED, at, 1.0, error_type="timeout"),
+        Result(WorkItem(0, 1), 0, "1" * 32, Status.SUCCESS, at, 1.0, reward=1.0),
+        InvocationStarted("b", at, "0.3.10", retry_failed=True),
+    ]
+    assert counted_by_journal(overview("a", EvalRunStatus.RUNNING, held=held), fold(records, 6)).done == done

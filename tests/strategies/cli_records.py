@@ -9,7 +9,7 @@ from osmosis.pure.journal import Attempt, Ending, InvocationEnded, InvocationSta
 from osmosis.pure.log_page import LogPage, parse_entry
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, Metrics, RewardStatistics, Summary
 from osmosis.pure.plan import Manifest
-from osmosis.pure.run_overview import RunOverview, RunState, local_overview, unreadable
+from osmosis.pure.run_overview import RunOverview, RunState, counted_by_journal, local_overview, unreadable
 from osmosis.shell.cli.doctor_result import doctor_result
 from osmosis.shell.cli.eval_open import open_result
 from osmosis.shell.cli.logs_result import entry_of, followed_result, logs_result
@@ -162,8 +162,8 @@ RESULTS: dict[str, CommandResult] = {
     "list": run_list_result((STARTING, RUNNING, FINISHED, INTERRUPTED, BROKEN), 7, 2, ROOT),
     "list_empty": run_list_result((), 0, 0, ROOT),
     "info_finished": run_info_result(Looked(FINISHED, history()), WORKSPACE),
-    "info_running": run_info_result(Looked(RUNNING, history(3)), WORKSPACE),
-    "info_interrupted": run_info_result(Looked(INTERRUPTED, history(3)), WORKSPACE),
+    "info_running": run_info_result(Looked(counted_by_journal(RUNNING, history(4)), history(4)), WORKSPACE),
+    "info_interrupted": run_info_result(Looked(counted_by_journal(INTERRUPTED, history(3)), history(3)), WORKSPACE),
     "info_starting": run_info_result(Looked(STARTING), WORKSPACE),
     "info_damaged": run_info_result(Looked(FINISHED, None, f"events.jsonl is damaged: {HOSTILE}"), WORKSPACE),
     "logs": logs_result(LOG, "quiet-otter-12", ("osmosis", "eval", "logs", "quiet-otter-12", "--limit", "3")),

@@ -75,8 +75,8 @@ Finished, interrupted and running ones, with how far they are. Runs that --fresh
 _EVAL_INFO = """\
 Show a run: how far it is, its numbers, its failures.
 
-RUN is a name below .osmosis/evals or the path of a run directory. Of a run that is going on, the numbers are those of a \
-moment ago."""
+RUN is a name below .osmosis/evals or the path of a run directory. The numbers of a run that is not finished are counted by \
+its journal: what it says is durable."""
 
 _EVAL_LOGS = """\
 Show the log of a run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osmosis.pure.errors import OsmosisError
-from osmosis.pure.run_overview import RunState
+from osmosis.pure.run_overview import RunState, counted_by_journal
 from osmosis.shell.cli.result import DetailResult
 from osmosis.shell.cli.run_info_result import Looked, run_info_result
 from osmosis.shell.cli.run_options import OutputOption, RunArgument
@@ -28,6 +28,7 @@ def _look(directory: RunDirectory) -> Looked:
             hint="`osmosis eval verify RUN` says what is wrong, and --repair mends what can be mended.",
         )
     try:
-        return Looked(overview, history_of(directory, overview))
+        history = history_of(directory, overview)
+        return Looked(counted_by_journal(overview, history) if history else overview, history)
     except OsmosisError as error:
         return Looked(overview, trouble="; ".join([error.message, *map(str, error.problems)]))

@@ -68,7 +68,8 @@ class Slow(msgspec.Struct, frozen=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The `data` of the JSON envelope. `config` are the manifest's inputs, `metrics` the content of `metrics.json`."""
+    """The `data` of the JSON envelope. `config` are the manifest's inputs, `metrics` the content of `metrics.json`, which is counted
+    by the journal of a run that is not finished."""
 
     eval_run: RunItem
     summary: InfoSummary
@@ -116,7 +117,7 @@ def run_info_result(looked: Looked, working_directory: str) -> DetailResult:
 
 _MESSAGES = {
     RunState.FINISHED: "",
-    RunState.RUNNING: "The run is going on; its numbers are those of a moment ago.",
+    RunState.RUNNING: "The run is going on; its numbers are those of this moment.",
     RunState.INTERRUPTED: "Nobody works on this run. The command that started it, with --name {name}, resumes it.",
     RunState.UNREADABLE: "",
 }
