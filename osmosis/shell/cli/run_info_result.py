@@ -68,8 +68,8 @@ class Slow(msgspec.Struct, frozen=True):
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The `data` of the JSON envelope. `config` are the manifest's inputs, `metrics` the content of `metrics.json`, which is counted
-    by the journal of a run that is not finished."""
+    """The `data` of the JSON envelope. `config` are the manifest's inputs, `metrics` the content of `metrics.json`, or what the
+    journal of a run that is not finished counts to."""
 
     eval_run: RunItem
     summary: InfoSummary
