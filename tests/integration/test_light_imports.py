@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.integration.rollout_server_process import INSTANCE_ID, rollout_server
+from tests.integration.workspaces import Workspace
 
 
 @pytest.mark.parametrize("module", ["tally", "usage", "redaction", "dotenv", "metrics_file"])
@@ -63,3 +64,17 @@ def test_a_rollout_server_at_work_has_loaded_no_framework(tmp_path):
     assert {"uvicorn", "pydantic", "osmosis.shell.rollout.light_app"} <= modules
     assert not modules & {"fastapi", "starlette", "anyio", "aiohttp", "httpx", "polars", "litellm", "rich", "cyclopts"}
     assert len(modules) <= 430, f"{len(modules)} modules"
+
+
+async def test_a_rerun_with_nothing_to_do_imports_little(workspace: Workspace):
+    """Neither an event loop nor HTTP, no way to start anything, nothing that writes results (issue 6)."""
+    assert (await workspace.run("--name", "done", "--plain")).code == 0
+    ended = await workspace.run("--name", "done", "--plain", PYTHONPROFILEIMPORTTIME="1")
+    assert ended.code == 0
+    lines = [line for line in ended.err.splitlines() if line.startswith("import time:")]
+    modules = {line.rpartition("|")[2].strip() for line in lines}
+    assert {"cyclopts", "osmosis.shell.evaluation.run"} <= modules
+    assert not modules & {"asyncio", "ssl", "socket", "aiohttp", "uvloop", "polars", "pydantic", "rich", "shutil", "tempfile"}
+    ours = {"standby", "server_launch", "invocation", "projection", "session", "parquet_reader"}
+    assert not modules & {f"osmosis.shell.evaluation.{name}" for name in ours}
+    assert len(modules) <= 310, f"{len(modules)} modules"

@@ -1,0 +1,84 @@
+"""The rollout server's process may begin before anybody was asked anything, and then nothing has happened (decision 0061)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from osmosis.pure.protocol import LEAVE_ENV
+from osmosis.shell.evaluation.preparation import Preparation, prepare
+from osmosis.shell.evaluation.process_identity import group_alive
+from osmosis.shell.evaluation.request import RunRequest
+from osmosis.shell.evaluation.rollout_environment import find_uv, leave_stamp
+from osmosis.shell.evaluation.server_launch import early_standby
+from tests.integration.workspaces import Workspace
+
+SECRET = "ROLLOUT_KEY"
+
+
+@pytest.fixture
+def prepared(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Preparation:
+    """A run that needs a secret and sets a variable, in an environment that `uv` has made."""
+    for name, value in workspace.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv(SECRET, raising=False)
+    workspace.write_config(secrets=[SECRET])
+    workspace.config.write_text(workspace.config.read_text() + '\n[env]\nCOLOUR = "blue"\n')
+    (workspace.project / "main.py").write_text("open('ran', 'w').close()\n")
+    leave_stamp(workspace.project, os.environ, find_uv())
+    return prepare(RunRequest(config_path=workspace.config, working_directory=workspace.root, dataset_file=workspace.dataset))
+
+
+def test_it_waits_and_leaves_nothing(prepared: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that it will need in its environment; nothing of the rollout runs, and at the end there is no process."""
+    monkeypatch.setenv(SECRET, "value-of-the-secret")
+    leave_stamp(prepared.project, os.environ, find_uv())
+    with early_standby(prepared) as standby:
+        assert standby is not None
+        group = standby.process.pid
+        variables = dict(line.split("=", 1) for line in Path(f"/proc/{group}/environ").read_text().split("\0") if "=" in line)
+        assert group_alive(group)
+        assert variables.items() >= {SECRET: "value-of-the-secret", "COLOUR": "blue"}.items()
+        assert LEAVE_ENV in variables
+    assert not group_alive(group)
+    assert not (prepared.project / "ran").exists()
+    assert not prepared.directory.path.exists()
+
+
+def test_it_goes_on_once_and_is_then_not_ended(prepared: Preparation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever lets it go has it from then on."""
+    monkeypatch.setenv(SECRET, "value-of-the-secret")
+    leave_stamp(prepared.project, os.environ, find_uv())
+    with early_standby(prepared) as standby:
+        assert standby is not None
+        assert standby.leave()
+        assert not standby.leave()
+    try:
+        # It has no runner that reads what it says, and ends by itself: its entrypoint serves nothing.
+        os.waitid(os.P_PID, standby.process.pid, os.WEXITED | os.WNOWAIT)
+        assert (prepared.project / "ran").exists()
+    finally:
+        standby.process.end()
+
+
+@pytest.mark.parametrize("reason", ["a secret is missing", "a secrets file is to be read", "uv has something to do"])
+def test_where_more_has_to_be_known_it_does_not_begin(
+    prepared: Preparation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reason: str
+) -> None:
+    """The environment of a process cannot be changed once it has begun."""
+    if reason != "a secret is missing":
+        monkeypatch.setenv(SECRET, "value-of-the-secret")
+    if reason == "uv has something to do":
+        (prepared.project / "pyproject.toml").write_text((prepared.project / "pyproject.toml").read_text() + "\n# changed\n")
+    if reason == "a secrets file is to be read":
+        request = RunRequest(
+            config_path=prepared.request.config_path,
+            working_directory=prepared.workspace,
+            dataset_file=prepared.request.dataset_file,
+            secrets_file=str(tmp_path / "secrets.env"),
+        )
+        prepared = prepare(request)
+    with early_standby(prepared) as standby:
+        assert standby is None
