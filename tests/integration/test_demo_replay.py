@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from osmosis.pure.journal import Attempt, JournalDecoder, Result
+from scripts.generate_schemas import SCHEMAS
 
 WORKSPACE = Path(__file__).parents[2] / "examples" / "workspace"
 PROVIDER_VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE")
@@ -106,6 +108,36 @@ def test_every_rollout_leaves_a_trajectory_and_a_worksheet(runs):
         called = next(step for step in steps if step.get("tool_calls"))
         assert called["observation"]["results"][0]["source_call_id"] == called["tool_calls"][0]["tool_call_id"]
         assert "**verdict**: " in (trial / "artifacts/worksheet.md").read_text(encoding="utf-8")
+
+
+SHAPES = {
+    "manifest.json": "manifest",
+    "events.jsonl": "events",
+    "index.jsonl": "index",
+    "summary.jsonl": "index",
+    "dataset_rows.jsonl": "dataset_rows",
+    "metrics.json": "metrics",
+    "progress.json": "progress",
+    "source_files.json": "source_files",
+    "rollout_trials/*/trajectory.json": "trajectory",
+    "rollout_trials/*/sample.json": "sample",
+    "trajectories/*.json": "trajectory",
+}
+"""The files of a run, and their schemas in `docs/schemas/files/`."""
+
+
+def test_every_file_is_what_its_schema_says(runs):
+    """A real run, and the cassette that it came from, hold documents of the published formats and nothing else."""
+    files = {name: (schema, sorted(runs[1].glob(name))) for name, schema in SHAPES.items()}
+    files["cassette"] = ("cassette", [WORKSPACE / "cassettes" / "word-problems.jsonl"])
+    for name, (schema, paths) in files.items():
+        judge = Draft202012Validator(json.loads((SCHEMAS / "files" / f"{schema}.schema.json").read_bytes()))
+        assert paths, name
+        for path in paths:
+            text = path.read_text(encoding="utf-8")
+            parts = text.split("\n")[:-1] if path.suffix == ".jsonl" else [text]
+            assert [error.message for part in parts for error in judge.iter_errors(json.loads(part))] == [], path.name
+    assert len(files["rollout_trials/*/sample.json"][1]) == 256
 
 
 def test_a_request_that_was_not_recorded_is_explained(tmp_path):

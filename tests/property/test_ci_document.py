@@ -12,7 +12,7 @@ from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.modes import take_mode
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "ci.md"
-COMMANDS = [line.strip() for line in DOCUMENT.read_text().splitlines() if re.match(r"\s+osmosis ", line)]
+COMMANDS = [line.strip() for line in DOCUMENT.read_text().splitlines() if re.match(r"\s*osmosis ", line)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
