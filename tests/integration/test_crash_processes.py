@@ -9,7 +9,6 @@ from __future__ import annotations
 import resource
 import signal
 import subprocess
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,39 +16,15 @@ from pathlib import Path
 import pytest
 
 from tests.integration.stub_model import StubModel
+from tests.integration.survival import NAME, durable, finish_and_check
 from tests.integration.workspaces import Command, Workspace, eventually
 
 pytestmark = pytest.mark.slow
 
-NAME = "survivor"
 ROWS = 4
 MANY = 40
 """Rows enough for their records to need more than the rest of a page."""
 MILESTONES = ("checking model", "syncing rollout dependencies", "starting rollout server", "rollout server healthy")
-
-
-def durable(workspace: Workspace) -> set[int]:
-    """The rows that have a result in the journal now."""
-    return {record["item"][0] for record in workspace.records(NAME, "result")}
-
-
-async def finish_and_check(workspace: Workspace, model: StubModel, rows: int = ROWS) -> None:
-    """Resume to the end: every row has one result, none that had one ran again, and `eval verify` finds nothing."""
-    known, calls = durable(workspace), Counter(model.calls)
-    model.release()
-    ended = await workspace.run("--name", NAME, "--json")
-    assert ended.code == 0, ended
-    if ended.envelope["status"] != "noop":
-        assert ended.resource["dispatched"] == rows - len(known)
-    again = model.calls - calls
-    assert {prompt for prompt in again if int(prompt.split()[1]) in known} == set()
-    assert all(count == 1 for count in again.values())
-    assert [(row["row_index"], row["run_index"], row["status"]) for row in workspace.index(NAME)] == [
-        (row, 0, "success") for row in range(rows)
-    ]
-    assert workspace.metrics(NAME)["eval_run"]["status"] == "finished"
-    verified = await workspace.run(words=["eval", "verify", NAME, "--json"])
-    assert (verified.code, verified.resource["findings"]) == (0, []), verified
 
 
 async def kill(running: Command) -> None:
@@ -90,7 +65,7 @@ async def test_killed_while_a_model_call_is_out(held: int, workspace: Workspace,
         await model.wait_calls(1, "held")
         await kill(running)
     assert durable(workspace) == set(range(held))
-    await finish_and_check(workspace, model)
+    await finish_and_check(workspace, model, ROWS)
 
 
 @pytest.mark.parametrize("milestone", MILESTONES)
@@ -100,7 +75,7 @@ async def test_killed_while_it_prepares(milestone: str, workspace: Workspace, mo
     async with workspace.start("--name", NAME) as running:
         await running.until(milestone)
         await kill(running)
-    await finish_and_check(workspace, model)
+    await finish_and_check(workspace, model, ROWS)
 
 
 @pytest.mark.parametrize("results", range(1, ROWS + 1))
@@ -111,7 +86,7 @@ async def test_killed_after_a_result(results: int, workspace: Workspace, model: 
         await running.until("[result]", results)
         await kill(running)
     assert durable(workspace) == set(range(results))
-    await finish_and_check(workspace, model)
+    await finish_and_check(workspace, model, ROWS)
 
 
 async def test_killed_again_while_it_resumes(workspace: Workspace, model: StubModel) -> None:
@@ -122,7 +97,7 @@ async def test_killed_again_while_it_resumes(workspace: Workspace, model: StubMo
             await model.wait_calls(calls, "held")
             await kill(running)
     assert durable(workspace) == {0}
-    await finish_and_check(workspace, model)
+    await finish_and_check(workspace, model, ROWS)
     assert model.calls["echo 0"] == 1
 
 
@@ -142,7 +117,7 @@ async def test_a_record_cut_in_the_middle(room: int, workspace: Workspace, model
     assert "Traceback" not in ended.said
     assert "cannot be written" in ended.resource["halt_reason"]
     assert journal.read_bytes().endswith(b"\n")
-    await finish_and_check(workspace, model)
+    await finish_and_check(workspace, model, ROWS)
 
 
 @pytest.mark.parametrize("held", [0, 2])
