@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -98,17 +98,36 @@ def missing_columns(columns: Iterable[str]) -> str | None:
     return f"no column {' and no column '.join(missing)}" if missing else None
 
 
+class _PlainRecord(msgspec.Struct, gc=False):
+    """What most records of most datasets are: texts, and no key `metadata`."""
+
+    user_prompt: Annotated[str, msgspec.Meta(min_length=1)]
+    system_prompt: str | None = None
+    ground_truth: str | None = None
+    label: str | None = None
+    metadata: msgspec.UnsetType = msgspec.UNSET
+
+
+def normalise_plain(records: Sequence[Values | None], indices: range) -> list[Row] | None:
+    """What `normalise_row` gives for each of the records, all at once and several times as fast; None if one of them is not
+    plain or not sound. `indices` are their `source_row_index` values."""
+    try:
+        plain = msgspec.convert(records, list[_PlainRecord])
+    except msgspec.ValidationError:
+        return None
+    rows = [
+        Row(index, record.system_prompt or None, record.user_prompt, record.ground_truth or record.label or None)
+        for index, record in zip(indices, plain, strict=True)
+    ]
+    return rows if all([row.label for row in rows]) else None  # noqa: C419 - a list is quicker than a generator
+
+
 def normalise_row(values: Values, source_row_index: int, *, beyond_json: bool = False) -> Row | tuple[str, ...]:
     """Apply the row contract to one record. Returns the row, or what is wrong with it.
 
     `beyond_json`: metadata may hold what JSON cannot (times, bytes, NaN) and is searched for it.
     """
     get = values.get
-    if "metadata" not in values:
-        # Most rows of most datasets, on the shortest way.
-        system, user, truth = get("system_prompt"), get("user_prompt"), get("ground_truth")
-        if type(user) is str and type(truth) is str and user and truth and (system is None or type(system) is str):
-            return Row(source_row_index, system or None, user, truth)
     wrong: list[str] = []
     system_prompt = _text(get("system_prompt"), "system_prompt", wrong)
     user_prompt = _text(get("user_prompt"), "user_prompt", wrong)

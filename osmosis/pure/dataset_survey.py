@@ -13,7 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import xxhash
 
-from osmosis.pure.dataset import SHOWN_PROBLEMS, RecordBatch, Row, Values, invalid_dataset, normalise_row
+from osmosis.pure.dataset import (
+    SHOWN_PROBLEMS,
+    RecordBatch,
+    Row,
+    Values,
+    invalid_dataset,
+    normalise_plain,
+    normalise_row,
+)
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.selection import RowRange, RowSelection, resolve_selection
 
@@ -58,16 +66,23 @@ class DatasetSurvey:
         self._problem_count = self._total = 0
         self._header = b""
 
-    def add(self, batch: RecordBatch) -> tuple[Row, ...]:
+    def add(self, batch: RecordBatch) -> list[Row]:
         """Judge one more batch. Returns its selected rows as far as they are sound."""
         first, self._total = self._total, self._total + batch.count
         found = [*batch.problems]
         rows: list[Row] = []
         for part in self._wanted.within(first, len(batch.records)):
-            judged = _judge(batch.records, first, part, beyond_json=batch.beyond_json)
-            rows += (sound := [row for row in judged if type(row) is Row])
-            if len(sound) < len(judged):
-                found += _problems(judged, part, batch, first, self._label)
+            records = batch.records[part.start - first : part.stop - first]
+            plain = normalise_plain(records, part)
+            if plain is not None:
+                rows += plain
+                continue
+            for index, row in zip(part, _one_by_one(records, part, beyond_json=batch.beyond_json), strict=True):
+                match row:
+                    case Row():
+                        rows.append(row)
+                    case tuple():
+                        found += _problems(row, index, batch, first, self._label)
         if rows:
             digest = xxhash.xxh3_64_intdigest(batch.data)
             self._pieces.append(Piece(first, batch.count, batch.offset, len(batch.data), digest))
@@ -75,7 +90,7 @@ class DatasetSurvey:
         if found:
             self._problem_count += len(found)
             self._problems += found[: SHOWN_PROBLEMS - len(self._problems)]
-        return tuple(rows)
+        return rows
 
     def finish(self) -> Survey:
         """The whole survey. Raises one OsmosisError with every problem of the file, or else the one of `resolve_selection`."""
@@ -92,21 +107,17 @@ def candidates(rows: RowSelection | None, limit: int | None) -> RowSelection:
     return RowSelection((RowRange(0, 2**63 if limit is None else limit - 1),))
 
 
-_Judged = Row | tuple[str, ...] | None
-"""A record as its row, as what is wrong with that, or None where it did not even parse."""
+def _one_by_one(
+    records: Sequence[Values | None], part: range, *, beyond_json: bool = False
+) -> Iterator[Row | tuple[str, ...] | None]:
+    """Each record as its row, as what is wrong with that, or None where it did not even parse."""
+    for index, values in zip(part, records, strict=True):
+        yield None if values is None else normalise_row(values, index, beyond_json=beyond_json)
 
 
-def _judge(records: Sequence[Values | None], first: int, part: range, *, beyond_json: bool = False) -> list[_Judged]:
-    """The records of `part`. Record `first` of the file is the first of `records`."""
-    chosen = zip(part, records[part.start - first : part.stop - first], strict=True)
-    return [None if values is None else normalise_row(values, index, beyond_json=beyond_json) for index, values in chosen]
-
-
-def _problems(judged: Iterable[_Judged], part: range, batch: RecordBatch, first: int, label: str) -> Iterator[Problem]:
-    for index, wrong in zip(part, judged, strict=True):
-        if isinstance(wrong, tuple):
-            where = label if batch.lines is None else f"{label}:{batch.lines[index - first]}"
-            yield from (Problem(where, f"row {index}: {reason}") for reason in wrong)
+def _problems(wrong: Iterable[str], index: int, batch: RecordBatch, first: int, label: str) -> Iterator[Problem]:
+    where = label if batch.lines is None else f"{label}:{batch.lines[index - first]}"
+    return (Problem(where, f"row {index}: {reason}") for reason in wrong)
 
 
 def check_piece(piece: Piece, data: bytes, label: str) -> None:
@@ -123,6 +134,9 @@ def check_piece(piece: Piece, data: bytes, label: str) -> None:
 
 def rows_again(piece: Piece, records: Sequence[Values], selected: RowSelection) -> list[Row]:
     """The selected rows of a piece, from the records that its bytes gave again. `source_row_index` is the record's number."""
-    parts = selected.within(piece.first, piece.count)
-    judged = (row for part in parts for row in _judge(records, piece.first, part))
-    return [row for row in judged if type(row) is Row]
+    rows: list[Row] = []
+    for part in selected.within(piece.first, piece.count):
+        chosen = records[part.start - piece.first : part.stop - piece.first]
+        plain = normalise_plain(chosen, part)
+        rows += [row for row in _one_by_one(chosen, part) if isinstance(row, Row)] if plain is None else plain
+    return rows

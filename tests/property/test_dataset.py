@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmosis.pure.dataset import RecordBatch, Row, missing_columns, normalise_row
+from osmosis.pure.dataset import RecordBatch, Row, missing_columns, normalise_plain, normalise_row
 from osmosis.pure.dataset_survey import DatasetSurvey, Survey
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.selection import RowSelection, parse_rows
@@ -132,6 +132,36 @@ def test_normalisation_keeps_its_invariants(values):
     assert found.metadata is None or found.metadata
     assert found.messages() or found.metadata
     assert "metadata" in values or (found.user_prompt is not None and found.label is not None)
+
+
+plain_values = st.none() | st.just("") | surrogate_texts | st.sampled_from([0, False, 7, [], b"x", 1.5, float("nan")])
+columns = ("system_prompt", "user_prompt", "ground_truth", "label", "x")
+
+
+@given(
+    st.lists(
+        st.none()
+        | st.fixed_dictionaries({"user_prompt": surrogate_texts, "ground_truth": surrogate_texts})
+        | st.dictionaries(st.sampled_from(columns), plain_values)
+        | st.dictionaries(st.sampled_from([*columns, "metadata"]), plain_values),
+        max_size=4,
+    )
+)
+def test_the_quick_way_agrees_with_the_long_one(records):
+    """Records that are normalised all at once come out as they do one by one; what is wrong is left to the long way."""
+    quick = normalise_plain(records, range(5, 5 + len(records)))
+    slow = [None if values is None else normalise_row(values, index) for index, values in enumerate(records, 5)]
+    assert quick is None or quick == slow
+
+
+def test_ordinary_records_take_the_quick_way():
+    """With and without a system prompt, with `label` for `ground_truth`, with columns that nobody uses."""
+    records: list[dict[str, object] | None] = [
+        {"user_prompt": "a", "ground_truth": "b", "x": {"y": [1]}},
+        {"user_prompt": "a", "label": "b", "system_prompt": ""},
+        {"user_prompt": "a", "label": "b", "ground_truth": None, "system_prompt": "c"},
+    ]
+    assert normalise_plain(records, range(3)) == [Row(0, None, "a", "b"), Row(1, None, "a", "b"), Row(2, "c", "a", "b")]
 
 
 @given(st.none() | surrogate_texts.filter(bool), st.none() | surrogate_texts.filter(bool))
