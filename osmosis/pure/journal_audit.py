@@ -7,10 +7,8 @@ never used twice, attempts counted without a gap, no success ever run again.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -29,7 +27,7 @@ from osmosis.pure.journal import (
     WorkItem,
 )
 from osmosis.pure.plan import Manifest, RunInputs
-from osmosis.pure.selection import RowSelection
+from osmosis.pure.selection import RowSelection, SourceRows
 
 JOURNAL = "events.jsonl"
 _NO_EVIDENCE = Evidence()
@@ -46,19 +44,6 @@ class RunPlan(msgspec.Struct, frozen=True):
     def total_items(self) -> int:
         """How many work items the run has."""
         return self.rows.count * self.inputs.n
-
-
-class SourceRows:
-    """Looks up the offset in the dataset file of each selected row, whatever the size of the selection."""
-
-    def __init__(self, rows: RowSelection) -> None:
-        self._ranges = rows.ranges
-        self._starts = [0, *accumulate(part.last - part.first + 1 for part in rows.ranges)]
-
-    def __getitem__(self, row_index: int) -> int:
-        """`row_index` is below the selection's count."""
-        position = bisect_right(self._starts, row_index) - 1
-        return self._ranges[position].first + row_index - self._starts[position]
 
 
 class JournalAudit:

@@ -25,7 +25,7 @@ from osmosis.pure.digest import fingerprint
 from osmosis.pure.evidence_audit import TrialFact, audit_trials
 from osmosis.pure.finding import AuditReport, AuditStatus, FileFact, Finding, Remedy, Severity
 from osmosis.pure.journal import Attempt, Ending, InvocationEnded, InvocationStarted, Record, Result, Status, WorkItem
-from osmosis.pure.journal_audit import JournalAudit, RunPlan, SourceRows, is_time
+from osmosis.pure.journal_audit import JournalAudit, RunPlan, is_time
 from osmosis.pure.plan import Manifest, encode_manifest
 from osmosis.pure.projection_audit import (
     PROJECTIONS,
@@ -35,7 +35,7 @@ from osmosis.pure.projection_audit import (
     line_difference,
     temporary_of,
 )
-from osmosis.pure.selection import RowRange, RowSelection, select
+from osmosis.pure.selection import RowRange, RowSelection, SourceRows, select
 from tests.strategies import journal
 from tests.strategies.data import json_values, selections
 from tests.strategies.run import Story, manifests, plan_of, stories
