@@ -120,7 +120,8 @@ def _in_turn(sides: Mapping[str, Callable[[], None]], times: int, before: Callab
 
 
 def resume(root: Path, records: int) -> dict[str, float]:
-    """From a journal of that many records to what is left to run."""
+    """From a journal of that many records to what is left to run. Results name the files of their trials, as a run's do."""
+    from osmosis.pure.evidence import Evidence  # noqa: PLC0415
     from osmosis.pure.journal import Attempt, InvocationStarted, Result, Status, WorkItem, encode_record  # noqa: PLC0415
     from osmosis.pure.plan import work_items  # noqa: PLC0415
     from osmosis.pure.resume import workload  # noqa: PLC0415
@@ -131,12 +132,14 @@ def resume(root: Path, records: int) -> dict[str, float]:
     items = records // 2
     path = root / "events.jsonl"
     calls = (CallUsage(12, 1, 13),)
+    evidence = Evidence(files={"sample.json": "fe798f2716ba81d9", "trajectory.json": "9e3a50dd74e697a0"})
     with path.open("wb") as file:
         file.write(encode_record(InvocationStarted("a" * 32, at, "0.3.10"), 1))
         for number in range(items):
             item, name = WorkItem(number, 0), f"{number:032x}"
             result = Result(item, number, name, Status.SUCCESS, at, 10.5, reward=1.0, calls=calls)
-            file.write(encode_record(Attempt(item, name, 1, at), 2 * number + 2) + encode_record(result, 2 * number + 3))
+            file.write(encode_record(Attempt(item, name, 1, at), 2 * number + 2))
+            file.write(encode_record(result, 2 * number + 3, evidence))
     began, spent = time.perf_counter(), time.process_time()
     reading = read_journal(path, items + 10)
     work = workload(work_items(items + 10, 1), reading.history, retry_failed=False)
@@ -146,8 +149,8 @@ def resume(root: Path, records: int) -> dict[str, float]:
 
 
 def metrics(root: Path, rows: int) -> dict[str, float]:
-    """From index rows to `metrics.json`."""
-    from osmosis.pure.index import IndexRow  # noqa: PLC0415
+    """From index rows to the numbers of `metrics.json`, as a run ends; and from the bytes of `index.jsonl`, as readers begin."""
+    from osmosis.pure.index import IndexRow, decode_index, encode_index  # noqa: PLC0415
     from osmosis.pure.journal import Status  # noqa: PLC0415
     from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415
 
@@ -166,11 +169,14 @@ def metrics(root: Path, rows: int) -> dict[str, float]:
         )
         for number in range(rows)
     ]
+    data = encode_index(records)
     began = time.perf_counter()
-    frame = index_frame(records)
-    framed = time.perf_counter()
-    summarize(frame, 0.5, seed="s", planned=rows)
-    return {"seconds": time.perf_counter() - began, "of these for the frame": framed - began}
+    summarize(index_frame(records), 0.5, seed="s", planned=rows)
+    summarized = time.perf_counter()
+    del records
+    before = time.perf_counter()
+    summarize(index_frame(decode_index(data, "index.jsonl")), 0.5, seed="s", planned=rows)
+    return {"seconds": summarized - began, "seconds, from the bytes of index.jsonl": time.perf_counter() - before}
 
 
 def redaction(root: Path, size: int) -> dict[str, float]:
