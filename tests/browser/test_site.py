@@ -142,6 +142,26 @@ def test_the_keyboard_reaches_everything(site: Path, tab: Tab) -> None:
     assert page.evaluate("document.body.dataset.theme") != before
 
 
+ON_SCREEN = """
+() => {
+  const place = document.activeElement.getBoundingClientRect();
+  return place.left >= 0 && place.right <= innerWidth;
+}
+"""
+
+
+def test_what_has_the_focus_can_be_seen_on_a_phone(site: Path, tab: Tab) -> None:
+    """On a narrow window the menus lie outside; they come in when the keyboard reaches them."""
+    tab.page.set_viewport_size({"width": 400, "height": 900})
+    page = tab.open(site / "tutorial.html")
+    stops = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        page.wait_for_function(ON_SCREEN, timeout=10_000)
+        stops.append(page.evaluate("(document.activeElement.innerText || '').trim()"))
+    assert {"From the public package", "Changelog"} <= set(stops)
+
+
 CONTRAST = """
 () => {
   const channel = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
