@@ -149,7 +149,7 @@ def resume(root: Path, records: int) -> dict[str, float]:
 
 
 def metrics(root: Path, rows: int) -> dict[str, float]:
-    """From index rows to the numbers of `metrics.json`, as a run ends; and from the bytes of `index.jsonl`, as readers begin."""
+    """From index rows to the numbers of `metrics.json`, as a run ends; and from the bytes of an `index.jsonl`."""
     from osmosis.pure.index import IndexRow, decode_index, encode_index  # noqa: PLC0415
     from osmosis.pure.journal import Status  # noqa: PLC0415
     from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415
