@@ -19,13 +19,14 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable
 from enum import StrEnum
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.synced_files import below
 
 
 class Kind(StrEnum):
@@ -273,6 +274,14 @@ class SimulatedDisk(FileLayer):
         self._perform(step, "rename", lambda: os.replace(source, target))
         if durable:
             self.sync_directory(target.parent, step=step)
+
+    def sync_trees(self, paths: Iterable[Path | str], *, step: str, without: Container[str] = ()) -> None:
+        """See `FileLayer`. One after the other, so that a fault strikes a certain call."""
+        directories: list[Path | str] = []
+        for file in below(paths, directories, without):
+            self.sync_file(file, step=step)
+        for directory in directories:
+            self.sync_directory(directory, step=step)
 
     def sync_directory(self, path: Path | str, *, step: str) -> None:
         """See `FileLayer`."""

@@ -6,20 +6,17 @@ fails, fills up or loses power at a chosen step (ruling 28). Errors are the syst
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from osmosis.shell.evaluation import synced_files
+
 _PRIVATE: Final = 0o600
-_NOT_OURS: Final = frozenset({errno.ENOENT, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP})
 _STEM: Final = 40
 """How many characters of a file's name its unfinished version keeps: names may be 255 bytes long."""
-
-_UNSYNCABLE: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EACCES})
 
 
 class FileLayer:
@@ -113,45 +110,21 @@ class FileLayer:
 
         Files that go away meanwhile, or that we may not read, are left out.
         """
-        # Most trees are a handful of entries, and there is one for each result: plain strings, and one look at each entry.
-        files: list[str] = []
-        directories: list[Path | str] = [path]
-        for directory in directories:
-            with suppress(OSError), os.scandir(directory) as entries:
-                found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-                directories.extend(inner for inner, is_directory in found if is_directory)
-                files.extend(inner for inner, is_directory in found if not is_directory)
-        for file in files:
+        directories: list[Path | str] = []
+        for file in synced_files.below([path], directories):
             self.sync_file(file, step=step)
         for directory in reversed(directories):
             with suppress(FileNotFoundError):
                 self.sync_directory(directory, step=step)
 
+    def sync_trees(self, paths: Iterable[Path | str], *, step: str, without: Container[str] = ()) -> None:
+        """`sync_tree` of each, side by side. Entries whose name is in `without` are left out."""
+        synced_files.sync_trees(paths, without)
+
     def sync_file(self, path: Path | str, *, step: str) -> None:
         """Make a regular file that somebody else wrote durable; anything else is left alone."""
-        try:
-            # A pipe that somebody left there must not make us wait for a writer.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            if error.errno in _NOT_OURS:
-                return
-            raise
-        try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synced_files.sync_file(path)
 
     def sync_directory(self, path: Path | str, *, step: str) -> None:
         """Make the names in `path` durable. File systems that cannot sync a directory do not need it."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:
-            return
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            if error.errno not in _UNSYNCABLE:
-                raise
-        finally:
-            os.close(descriptor)
+        synced_files.sync_directory(path)

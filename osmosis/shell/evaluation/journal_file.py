@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from osmosis.pure.evidence import PASSED_OVER
 from osmosis.pure.journal import InvocationEnded, JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_evidence import RunEvidence
@@ -165,8 +166,7 @@ class JournalWriter:
 
     def _sync_evidence(self, rollout_ids: Iterable[str]) -> None:
         present = [directory for name in rollout_ids if (directory := self._evidence.trial(name)).is_dir()]
-        for directory in present:
-            self._files.sync_tree(directory, step="trial")
+        self._files.sync_trees(present, step="trial", without=PASSED_OVER)
         for parent in {directory.parent for directory in present}:
             self._files.sync_directory(parent, step="trials")
 

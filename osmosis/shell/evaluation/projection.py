@@ -95,8 +95,8 @@ class Projector:
 
     def _settle(self) -> None:
         """Make durable what was already right and so was not written: appended lines, the work of a process that died."""
-        for name in ("trajectories", "artifacts"):
-            self._files.sync_tree(self._directory.path / name, step=f"{name}.settle")
+        copies = [self._directory.path / name for name in ("trajectories", "artifacts")]
+        self._files.sync_trees((path for path in copies if path.is_dir()), step="copies.settle")
         for path in (self._directory.index, self._directory.summary, self._directory.progress):
             self._files.sync_file(path, step=f"{path.name}.settle")
         self._files.sync_directory(self._directory.path, step="projections.settle")

@@ -1,16 +1,15 @@
 """One rollout over the wire: admission, long poll, cancel (protocol 0.4, `rollout_protocol.md` section 8).
 
-The hot path of a run: one shared aiohttp session to the rollout server, msgspec on both ends. What a status or a silence means
-is looked up in `osmosis.pure.protocol`.
+The hot path of a run: kept connections to the rollout server, msgspec on both ends. What a status or a silence means is looked
+up in `osmosis.pure.protocol`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Self
-
-import aiohttp
 
 from osmosis.pure import protocol
 from osmosis.pure.protocol import (
@@ -26,6 +25,7 @@ from osmosis.pure.protocol import (
     ResultResponse,
     RolloutStatus,
 )
+from osmosis.shell.evaluation.loopback_http import LoopbackHttp, NoAnswer, field_value
 
 ADMISSION_TIMEOUT = 30.0
 _SHOWN = 400
@@ -41,27 +41,26 @@ class ServerUnreachable(Exception):
 
 
 class RolloutClient:
-    """Drives rollouts on the server at `url`. Use as an async context manager."""
+    """Drives rollouts on the server at `url`, which may be set anew. Use as an async context manager."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
-        self._session: aiohttp.ClientSession | None = None
+        self._http = LoopbackHttp(url)
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._http.url
+
+    @url.setter
+    def url(self, url: str) -> None:
+        self._http.close()
+        self._http = LoopbackHttp(url)
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._http.close()
-
-    @property
-    def _http(self) -> aiohttp.ClientSession:
-        assert self._session is not None, "the client is used outside its context"
-        return self._session
+        self._http.close()
 
     async def run(self, request: InitRequest) -> ResultResponse:
         """Start the rollout and wait for its terminal result. Raises AdmissionRefused or ServerUnreachable."""
@@ -72,53 +71,48 @@ class RolloutClient:
     async def cancel(self, rollout_id: str) -> None:
         """Ask the server to cancel; silence and errors are taken as they come, since the lease ends what nobody polls."""
         body = protocol.encode(CancelRequest(ids=[rollout_id]))
-        timeout = aiohttp.ClientTimeout(total=CANCEL_TIMEOUT_SEC)
-        try:
-            async with self._http.post(f"{self.url}/rollout/cancel", data=body, headers=_JSON, timeout=timeout) as response:
-                await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            pass
+        with suppress(NoAnswer):
+            await self._http.post("/rollout/cancel", body, within=CANCEL_TIMEOUT_SEC)
 
     async def _admit(self, request: InitRequest) -> InitResponse:
         body = protocol.encode(request)
-        timeout = aiohttp.ClientTimeout(total=ADMISSION_TIMEOUT)
         while True:
             try:
-                async with self._http.post(f"{self.url}/rollout", data=body, headers=_JSON, timeout=timeout) as response:
-                    answer = await response.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise ServerUnreachable(f"the rollout server does not take rollouts: {_named(error)}") from error
-            if response.status == 429:
-                await asyncio.sleep(protocol.retry_after_sec(response.headers.get("Retry-After")))
+                answer = await self._http.post("/rollout", body, within=ADMISSION_TIMEOUT)
+            except NoAnswer as error:
+                raise ServerUnreachable(f"the rollout server does not take rollouts: {error}") from error
+            if answer.status == 429:
+                await asyncio.sleep(protocol.retry_after_sec(answer.retry_after))
                 continue
-            if 400 <= response.status < 500:
-                raise AdmissionRefused(f"status {response.status}: {_shown(answer)}")
-            if response.status != 202:
-                raise ServerUnreachable(f"the rollout server answered {response.status} to a new rollout: {_shown(answer)}")
+            if 400 <= answer.status < 500:
+                raise AdmissionRefused(f"status {answer.status}: {_shown(answer.body)}")
+            if answer.status != 202:
+                raise ServerUnreachable(f"the rollout server answered {answer.status} to a new rollout: {_shown(answer.body)}")
             try:
-                admission = protocol.decode_init_response(answer)
+                admission = protocol.decode_init_response(answer.body)
                 protocol.expect_rollout(admission, request.rollout_id)
             except RemoteProtocolError as error:
-                raise ServerUnreachable(f"the rollout server does not speak protocol 0.4: {error}") from error
+                raise _not_the_protocol(error) from error
             return admission
 
     async def _poll(self, rollout_id: str, admission: InitResponse, sent: float) -> ResultResponse:
-        url = self.url + protocol.rollout_path(rollout_id)
-        headers = {POLLING_LEASE_HEADER: admission.polling_lease_token}
-        timeout = aiohttp.ClientTimeout(total=admission.poll_timeout_sec)
+        path = protocol.rollout_path(rollout_id)
+        try:
+            lease = f"{POLLING_LEASE_HEADER}: {field_value(admission.polling_lease_token)}\r\n"
+        except ValueError as error:
+            raise _not_the_protocol(error) from error
         failures = 0
         while True:
             asked = time.monotonic()
             try:
-                async with self._http.get(url, headers=headers, timeout=timeout) as response:
-                    answer = await response.read()
-                trouble = None if response.status == 200 else f"status {response.status}: {_shown(answer)}"
-                schedule: tuple[float, ...] = GATEWAY_RETRY_DELAYS_SEC if response.status in GATEWAY_STATUSES else ()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                trouble, schedule = _named(error), TRANSPORT_RETRY_DELAYS_SEC
+                answer = await self._http.get(path, headers=lease, within=admission.poll_timeout_sec)
+                trouble = None if answer.status == 200 else f"status {answer.status}: {_shown(answer.body)}"
+                schedule: tuple[float, ...] = GATEWAY_RETRY_DELAYS_SEC if answer.status in GATEWAY_STATUSES else ()
+            except NoAnswer as error:
+                trouble, schedule = str(error), TRANSPORT_RETRY_DELAYS_SEC
             if trouble is None:
                 sent = asked
-                result = _decoded(answer, rollout_id)
+                result = _decoded(answer.body, rollout_id)
                 if result.status.terminal:
                     return result
                 if result.status is not RolloutStatus.UNKNOWN:
@@ -134,20 +128,17 @@ class RolloutClient:
             await asyncio.sleep(delay)
 
 
-_JSON = {"Content-Type": "application/json"}
-
-
 def _decoded(answer: bytes, rollout_id: str) -> ResultResponse:
     try:
         result = protocol.decode_result(answer)
         protocol.expect_rollout(result, rollout_id)
     except RemoteProtocolError as error:
-        raise ServerUnreachable(f"the rollout server does not speak protocol 0.4: {error}") from error
+        raise _not_the_protocol(error) from error
     return result
 
 
-def _named(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def _not_the_protocol(error: ValueError) -> ServerUnreachable:
+    return ServerUnreachable(f"the rollout server does not speak protocol 0.4: {error}")
 
 
 def _shown(body: bytes) -> str:

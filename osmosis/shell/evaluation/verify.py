@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -269,6 +269,9 @@ class _Digests(FileLayer):
         self.rebuilt[relative] = Rebuilt(fingerprint(data), data if relative in PROJECTIONS else None)
 
     def sync_tree(self, path: Path | str, *, step: str) -> None:
+        pass
+
+    def sync_trees(self, paths: Iterable[Path | str], *, step: str, without: Container[str] = ()) -> None:
         pass
 
     def sync_file(self, path: Path | str, *, step: str) -> None:
