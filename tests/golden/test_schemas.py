@@ -25,6 +25,7 @@ from osmosis.shell.evaluation.process_identity import ProcessRecord
 from osmosis.shell.scaffold import write_rollout
 from scripts.generate_schemas import SCHEMAS, documents
 from scripts.schema_commands import COMMANDS as DESCRIBED
+from scripts.schema_commands import Operation
 from tests.golden.conftest import GOLDEN
 from tests.property.test_config import BAD_VALUES, FULL, MINIMAL, edited
 from tests.strategies.cli_tree import COMMANDS
@@ -133,6 +134,20 @@ def test_it_is_a_schema(name: str) -> None:
 def test_every_command_has_one() -> None:
     """The table of outputs has every command of the tree and no other."""
     assert DESCRIBED.keys() == COMMANDS.keys()
+
+
+def test_exit_codes_are_those_of_the_table() -> None:
+    """Each command's golden output ended with the exit code that the table, and so the page, gives for its status."""
+    seen = set()
+    for path in sorted((GOLDEN / "commands").glob("*.json.txt")):
+        first, *_ = path.read_text().split("\n")
+        for document in held(path):
+            if "operation" in document:
+                described = DESCRIBED[document["operation"].replace(".", " ")]
+                assert isinstance(described, Operation)
+                assert first == f"exit code {int(described.endings[document['status']])}", path.name
+                seen.add(document["operation"])
+    assert len(seen) >= 18
 
 
 def test_every_schema_has_a_golden_file() -> None:
