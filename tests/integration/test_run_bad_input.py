@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable
 
@@ -250,3 +251,40 @@ async def test_a_failed_fresh_start_keeps_the_earlier_run(workspace: Workspace, 
     after = {path: path.read_bytes() for path in workspace.run_directory("kept").rglob("*") if path.is_file()}
     assert after == before
     assert {path.name for path in workspace.runs.iterdir()} == {".locks", "kept"}
+
+
+PLAN = "Work Items"
+"""A line of the plan: it promises that something will run."""
+
+
+async def test_a_missing_key_is_told_with_everything_else_and_before_the_plan(workspace: Workspace) -> None:
+    """The provider's variable, a secret and a missing entrypoint come in one message; no plan is shown for what cannot run."""
+    workspace.write_config(secrets=["FIRST_KEY"])
+    (workspace.project / "main.py").unlink()
+    ended = await workspace.run("--plain", OPENAI_API_KEY="", OPENAI_BASE_URL="")
+    refused(ended, workspace, "OPENAI_API_KEY", "FIRST_KEY", "main.py")
+    assert PLAN not in ended.said
+
+
+async def test_a_missing_key_alone_keeps_its_own_code(workspace: Workspace) -> None:
+    """A program can tell it from other errors, and still sees no plan."""
+    ended = await workspace.run("--json", OPENAI_API_KEY="", OPENAI_BASE_URL="")
+    assert ended.code == 1
+    assert json.loads(ended.err)["error"]["code"] == "AUTH_REQUIRED"
+    refused(await workspace.run("--plain", OPENAI_API_KEY="", OPENAI_BASE_URL=""), workspace, "OPENAI_API_KEY")
+
+
+async def test_a_finished_run_needs_no_key_and_an_unfinished_one_asks_for_it_first(
+    workspace: Workspace, model: StubModel
+) -> None:
+    """Looking at what is finished takes no credentials; what has work left is refused before its plan, and not changed."""
+    workspace.write_rows("echo one", "raise two")
+    assert (await workspace.run("--name", "kept")).code == 0
+    before = {path: path.read_bytes() for path in workspace.run_directory("kept").rglob("*") if path.is_file()}
+    assert (await workspace.run("--name", "kept", OPENAI_API_KEY="", OPENAI_BASE_URL="")).code == 0
+    ended = await workspace.run("--plain", "--name", "kept", "--retry-failed", OPENAI_API_KEY="", OPENAI_BASE_URL="")
+    assert ended.code == 1
+    assert "OPENAI_API_KEY" in ended.err
+    assert PLAN not in ended.said
+    after = {path: path.read_bytes() for path in workspace.run_directory("kept").rglob("*") if path.is_file()}
+    assert after == before

@@ -19,12 +19,11 @@ import msgspec
 from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
-from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import InvocationStarted
 from osmosis.pure.plan import Manifest
 from osmosis.pure.projections import running_summary
 from osmosis.pure.protocol import InitRequest
-from osmosis.pure.providers import Endpoint, resolve
+from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.report import RunReport
 from osmosis.pure.resume import Workload, still_to_run
@@ -33,8 +32,9 @@ from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
 from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
 from osmosis.shell.evaluation import run_directory
+from osmosis.shell.evaluation.access import endpoint_for
 from osmosis.shell.evaluation.clock import utc_now
-from osmosis.shell.evaluation.credentials import STANDARD_INPUT, placed_in_environment, read_secrets_file, resolve_secrets
+from osmosis.shell.evaluation.credentials import placed_in_environment, resolve_secrets
 from osmosis.shell.evaluation.dataset_rows_file import restore_dataset_rows
 from osmosis.shell.evaluation.descriptors import descriptor_limit, rollout_ceiling
 from osmosis.shell.evaluation.event_loop import event_loop_factory
@@ -90,7 +90,7 @@ class Invocation:
     def perform(self) -> RunReport:
         """Run to the end. The process's environment is as before when this returns or raises."""
         inherited = dict(os.environ)
-        file = read_secrets_file(self._secrets_path(self._request.secrets_file)) if self._request.secrets_file else ()
+        file = self._preparation.file_secrets or ()
         found = resolve_secrets(self._config.secret_names, file, inherited, self._view.prompt_secret)
         with placed_in_environment(found.placed):
             endpoint = self._endpoint()
@@ -105,17 +105,8 @@ class Invocation:
                 return runner.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
 
     def _endpoint(self) -> Endpoint:
-        model_path = self._config.experiment.model_path
-        try:
-            return resolve(model_path, os.environ, replay=self._preparation.cassette is not None)
-        except OsmosisError:
-            if self._preparation.held is None:
-                raise
-            # The cassette may hold everything; the first call that it does not hold will say what is missing.
-            return resolve(model_path, os.environ, replay=True)
-
-    def _secrets_path(self, given: str) -> str:
-        return given if given == STANDARD_INPUT else str(self._request.working_directory / os.path.expanduser(given))
+        replays, holds = self._preparation.cassette is not None, self._preparation.held is not None
+        return endpoint_for(self._config.experiment.model_path, os.environ, replays=replays, holds=holds)
 
     async def _evaluate(self, endpoint: Endpoint, environment: Mapping[str, str], redactor: Redactor) -> RunReport:
         with self._interrupts():

@@ -5,6 +5,7 @@ Independent inputs are all looked at, so that a person hears of every problem at
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from osmosis.pure import cassette as cassettes
 from osmosis.pure.cassette import Cassette
 from osmosis.pure.config import EvalConfig, decode_config
 from osmosis.pure.digest import SourceTree
+from osmosis.pure.dotenv import Secret
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.known_dataset import KnownDataset, known_dataset
 from osmosis.pure.names import NAME_COUNT, generate, validate_name
@@ -38,6 +40,7 @@ class Preparation(msgspec.Struct, frozen=True):
 
     `cassette` answers every model call (`--replay`); `held` answers what it holds (`--replay-or-record`), and as it grows with
     the run, it is no part of the run's lock. `known_provenance` is None where the run had its own already.
+    `file_secrets` is what `--secrets-file` holds, once it was asked for: a run that is finished needs none.
     """
 
     request: RunRequest
@@ -52,6 +55,7 @@ class Preparation(msgspec.Struct, frozen=True):
     known_provenance: Provenance | None
     config_path: Path
     directory: RunDirectory
+    file_secrets: tuple[Secret, ...] | None = None
 
     @property
     def total_items(self) -> int:
@@ -64,8 +68,12 @@ class Preparation(msgspec.Struct, frozen=True):
         return self.known_provenance or _provenance(self.config, self.config_path, self.workspace, self.dataset)
 
 
-def prepare(request: RunRequest) -> Preparation:
-    """Read and check every input of `request`. Raises OsmosisError with all problems that were found; creates nothing."""
+def prepare(request: RunRequest, *, can_ask: bool) -> Preparation:
+    """Read and check every input of `request`. Raises OsmosisError with all problems that were found; creates nothing.
+
+    The credentials of a run that exists already are looked at when it turns out to have work left (`with_access`). `can_ask`:
+    a person can be asked for required secrets.
+    """
     workspace, config_path = locate_config(request.config_path, request.working_directory)
     label = _relative(config_path, request.working_directory)
     config = decode_config(config_path.read_bytes(), label)
@@ -81,6 +89,8 @@ def prepare(request: RunRequest) -> Preparation:
     replay = request.working_directory / request.replay.expanduser() if request.replay else None
     cassette = checks.run(lambda: load_cassette(replay)) if replay else None
     held = checks.run(lambda: _held(request))
+    exists = name is not None and RunDirectory(output_root, name).manifest.exists() and not request.fresh
+    file_secrets = None if exists else _check_access(checks, request, config, holds=held is not None, can_ask=can_ask)
     checks.run(lambda: _check_record_target(request.record or request.replay_or_record, request.working_directory))
     checks.raise_problems()
     assert name is not None
@@ -89,7 +99,6 @@ def prepare(request: RunRequest) -> Preparation:
 
     directory = RunDirectory(output_root, name)
     refuse_symlink(directory)
-    exists = directory.manifest.exists() and not request.fresh
     identity = DatasetIdentity(dataset.sha256, str(dataset.selected), dataset.fingerprint)
     return Preparation(
         request=request,
@@ -104,7 +113,37 @@ def prepare(request: RunRequest) -> Preparation:
         known_provenance=None if exists else _provenance(config, config_path, workspace, dataset),
         config_path=config_path,
         directory=directory,
+        file_secrets=file_secrets,
     )
+
+
+def with_access(preparation: Preparation, *, can_ask: bool) -> Preparation:
+    """`preparation` with its credentials checked, before anybody is told that something will run. Raises OsmosisError."""
+    if preparation.file_secrets is not None:
+        return preparation
+    checks = _Checks()
+    holds = preparation.held is not None
+    file_secrets = _check_access(checks, preparation.request, preparation.config, holds=holds, can_ask=can_ask)
+    checks.raise_problems()
+    return msgspec.structs.replace(preparation, file_secrets=file_secrets)
+
+
+def _check_access(
+    checks: _Checks, request: RunRequest, config: EvalConfig, *, holds: bool, can_ask: bool
+) -> tuple[Secret, ...] | None:
+    """The secrets file, the required secrets that nobody can be asked for, and the provider's key."""
+    # Brings the table of providers, which a look at a finished run does without.
+    from osmosis.shell.evaluation.access import check_secrets, endpoint_for, secrets_of  # noqa: PLC0415
+
+    found = checks.run(lambda: secrets_of(request))
+    if found is None:
+        return None
+    environment = {**os.environ, **{secret.name: secret.value for secret in found}}
+    if not can_ask:
+        checks.run(lambda: check_secrets(config.secret_names, found, environment))
+    replays = request.replay is not None
+    checks.run(lambda: endpoint_for(config.experiment.model_path, environment, replays=replays, holds=holds))
+    return found
 
 
 class _Checks:

@@ -24,7 +24,7 @@ from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal
 from osmosis.shell.evaluation.orphans import stop_orphans
-from osmosis.shell.evaluation.preparation import Preparation, prepare
+from osmosis.shell.evaluation.preparation import Preparation, prepare, with_access
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
 from osmosis.shell.evaluation.signals import termination_as_interrupt
@@ -39,9 +39,10 @@ def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None =
     """
     files = files or FileLayer()
     with termination_as_interrupt():
-        report = _run(prepare(request), view, files)
+        report = _run(prepare(request, can_ask=view.interactive), view, files)
         if report.status is RunStatus.NOOP and view.propose(f"{report.message} Start a new run beside it?"):
-            return _run(prepare(msgspec.structs.replace(request, name=None)), view, files)
+            again = msgspec.structs.replace(request, name=None)
+            return _run(prepare(again, can_ask=view.interactive), view, files)
         return report
 
 
@@ -60,6 +61,7 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
         if found and not work.size:
             view.plan(plan)
             return _look(preparation, found, files)
+        preparation = with_access(preparation, can_ask=view.interactive)
         # What starting brings along, a look at a finished run does without.
         from osmosis.shell.evaluation.server_launch import early_standby  # noqa: PLC0415
 
