@@ -24,13 +24,15 @@ from osmosis.pure.finding import AuditReport, AuditStatus, FileFact, Finding, Re
 from osmosis.pure.journal import JOURNAL_FORMAT, RunHistory, Status
 from osmosis.pure.journal_audit import JOURNAL, RunPlan, is_time
 from osmosis.pure.plan import Manifest, RunInputs, decode_manifest, encode_manifest, planned_rows
-from osmosis.pure.projection_audit import COPIES, INDEX, PROJECTIONS, SUMMARY, line_difference, temporary_of
+from osmosis.pure.projection_audit import COPIES, INDEX, METRICS, PROGRESS, PROJECTIONS, SUMMARY, line_difference, temporary_of
 
 MANIFEST, SOURCE_FILES, DATASET_ROWS = "manifest.json", "source_files.json", "dataset_rows.jsonl"
 SERVER, TUNNEL = "server.json", "tunnel.json"
 OWN_FILES = (MANIFEST, JOURNAL, SOURCE_FILES, DATASET_ROWS, *PROJECTIONS, LOG, SERVER, TUNNEL)
 READ_WHOLE = (MANIFEST, SOURCE_FILES, DATASET_ROWS, *PROJECTIONS)
 """Files whose content is looked into; of all others a digest is enough."""
+SMALL_FILES = (MANIFEST, PROGRESS, METRICS)
+"""Files that do not grow with a run."""
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 _FINGERPRINT = re.compile(f"{FINGERPRINT_FORMAT}:[0-9a-f]{{32}}")

@@ -34,6 +34,9 @@ from osmosis.pure.usage import CallUsage
 JOURNAL_FORMAT = 2
 """`inputs.versions.state_schema` in the manifest. 1 was the public package's journal of bare terminal results."""
 
+LONGEST_RECORD = 64 << 20
+"""Bytes of a line. A file without lines must not be held in memory to find out."""
+
 _CHECK_KEY = b',"check":"'
 _CHECK_LENGTH = len(_CHECK_KEY) + 16 + len(b'"}')
 
@@ -174,6 +177,9 @@ class JournalDecoder:
         complete, newline, rest = data.rpartition(b"\n")
         if not newline:
             self._rest += data
+            if len(self._rest) > LONGEST_RECORD:
+                reason = f"the line is longer than {LONGEST_RECORD >> 20} MiB"
+                raise JournalDamage(self._label, self.count + 1, self.offset, reason)
             return []
         decode = self._decode
         records = [decode(line) for line in (self._rest + complete).split(b"\n")]

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.plan import work_items
@@ -23,6 +24,8 @@ from osmosis.pure.tally import is_graded, passed
 
 _INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_CHARACTERS = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+
+MOST_CASES = 1_000_000
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -35,7 +38,14 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def encode_junit(run: StoredRun) -> bytes:
-    """The document: one suite for the run, one case for each planned sample, in order of row and run."""
+    """The document: one suite for the run, one case for each planned sample, in order of row and run. Raises OsmosisError for
+    more than `MOST_CASES`, which no CI page shows."""
+    if run.planned > MOST_CASES:
+        raise OsmosisError(
+            f"Run {run.name} plans {run.planned} samples, and a JUnit document holds at most {MOST_CASES} test cases.",
+            problems=[Problem(run.location, f"{len(run.index)} of them have a result")],
+            hint="Export it as parquet, csv or jsonl.",
+        )
     by_item = {WorkItem(row.row_index, row.run_index): row for row in run.index}
     items = list(work_items(len(run.source_rows), run.planned // max(len(run.source_rows), 1)))
     outcomes = [(item, by_item.get(item), _outcome(run, item, by_item.get(item))) for item in items]

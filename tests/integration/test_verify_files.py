@@ -71,7 +71,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "deleted": lambda path: path.unlink(),
     "cut short": lambda path: os.truncate(path, path.stat().st_size // 2),
     "a byte changed": change_a_byte,
-    "appended to": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "appended to": lambda path: append(path.name, b"x")(path.parent),
 }
 OUTCOMES = ("error", "repaired", "no")
 

@@ -6,6 +6,7 @@ waits for the disk; one thread of its own writes, in order.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,7 @@ import msgspec
 from osmosis.pure.evidence import PASSED_OVER
 from osmosis.pure.journal import InvocationEnded, JournalDecoder, Record, Result, RunHistory, encode_record
 from osmosis.shell.evaluation.file_layer import FileLayer
+from osmosis.shell.evaluation.own_files import kind_of, open_regular
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 
 if TYPE_CHECKING:
@@ -38,13 +40,14 @@ class JournalReading(msgspec.Struct, frozen=True):
 def read_journal(path: Path, total_items: int, *, label: str | None = None, size: int | None = None) -> JournalReading:
     """Read and fold the journal at `path`, or its first `size` bytes; an absent file is an empty journal. Raises JournalDamage.
 
-    Memory depends on the number of items, not on the length of the file. Reads only.
+    Memory depends on the number of items, not on the length of the file. Reads only. Raises OSError, also for anything but a
+    regular file.
     """
     decoder = JournalDecoder(label or str(path))
     history = RunHistory(total_items)
-    if path.exists():
-        left = path.stat().st_size if size is None else size
-        with path.open("rb") as file:
+    if kind_of(path):
+        with open(open_regular(path), "rb") as file:
+            left = os.fstat(file.fileno()).st_size if size is None else size
             while chunk := file.read(min(_CHUNK, left)):
                 left -= len(chunk)
                 for record in decoder.feed(chunk):

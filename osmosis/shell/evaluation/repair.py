@@ -23,9 +23,9 @@ from osmosis.pure.plan import Manifest
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.hostile_files import Unreadable, read_file
 from osmosis.shell.evaluation.journal_file import JournalReading, settle_journal
+from osmosis.shell.evaluation.own_files import kind_of, open_regular
 from osmosis.shell.evaluation.projection import MAX_FILE_BYTES, Projector
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.run_files import kind_of, open_regular
 
 
 class ProvenCopy(msgspec.Struct, frozen=True):

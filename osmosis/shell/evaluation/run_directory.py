@@ -204,7 +204,7 @@ class RunLock:
 def locked(directory: RunDirectory) -> Iterator[RunLock]:
     """Hold the run's lock. Raises OsmosisError that names the holder when another process has it."""
     directory.lock.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

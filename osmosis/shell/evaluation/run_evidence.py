@@ -16,6 +16,8 @@ from osmosis.pure.journal import InvocationEnded, InvocationStarted, Record, Res
 from osmosis.shell.evaluation.run_directory import RunDirectory
 
 SYMLINK, SPECIAL, UNREADABLE, TOO_DEEP = "a symlink", "a special file", "not readable", "nested too deep"
+LARGEST_DIGESTED = 256 << 20
+"""Bytes. Of larger files, which are not copied either, only the size is recorded: a result must not wait for their digests."""
 MAX_DEPTH = 64
 """Directories inside directories; each open one costs a descriptor while what lies below is looked at."""
 
@@ -139,6 +141,10 @@ def _described(directory: int, entry: os.DirEntry[str]) -> str:
         descriptor = os.open(entry.name, _FILE, dir_fd=directory)
     except OSError:
         return UNREADABLE
+    size = os.fstat(descriptor).st_size
+    if size > LARGEST_DIGESTED:
+        os.close(descriptor)
+        return f"{size} bytes long"
     return _digest_open(descriptor) or UNREADABLE
 
 

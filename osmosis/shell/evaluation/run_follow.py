@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from osmosis.pure.log_page import LogEntry, parse_entry, whole_lines
+from osmosis.shell.evaluation.own_files import open_regular
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.run_files import open_regular
 from osmosis.shell.evaluation.run_list import is_held
 from osmosis.shell.evaluation.run_logs import page_before, unreadable_log
 

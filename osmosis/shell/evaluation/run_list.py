@@ -17,6 +17,7 @@ from osmosis.pure.metrics_file import Metrics, decode_metrics
 from osmosis.pure.plan import Manifest, decode_manifest
 from osmosis.pure.run_overview import RunOverview, local_overview, may_run, newest_first, unreadable
 from osmosis.shell.evaluation.journal_file import read_journal
+from osmosis.shell.evaluation.own_files import SMALL, kind_of, read_own
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_location import ARCHIVED, run_directories
 
@@ -47,7 +48,7 @@ def overview_of(directory: RunDirectory) -> RunOverview:
 
 def history_of(directory: RunDirectory, overview: RunOverview) -> RunHistory | None:
     """The journal of a run, folded; None where there is none. Raises OsmosisError when it is damaged or cannot be read."""
-    if not directory.journal.is_file():
+    if not kind_of(directory.journal):
         return None
     try:
         return read_journal(directory.journal, overview.planned).history
@@ -78,7 +79,7 @@ def is_held(directory: RunDirectory) -> bool:
 def _manifest(directory: RunDirectory) -> Manifest | str:
     """The manifest, or why it cannot be read."""
     try:
-        return decode_manifest(directory.manifest.read_bytes(), "manifest.json")
+        return decode_manifest(read_own(directory.manifest, SMALL), "manifest.json")
     except OSError as error:
         return f"manifest.json: {error.strerror or error}"
     except OsmosisError as error:
@@ -114,7 +115,7 @@ def _overview(directory: RunDirectory, manifest: Manifest | str) -> RunOverview:
 
 
 def _metrics(directory: RunDirectory) -> Metrics | None:
-    return decode_metrics(directory.metrics.read_bytes(), "metrics.json") if directory.metrics.is_file() else None
+    return decode_metrics(read_own(directory.metrics, SMALL), "metrics.json") if kind_of(directory.metrics) else None
 
 
 def _settled(directory: RunDirectory, seen: Metrics | None) -> Metrics | None:

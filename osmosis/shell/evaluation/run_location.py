@@ -50,6 +50,7 @@ def locate_run(run: str, working_directory: Path, output: Path | None = None, *,
         directory = RunDirectory(path.parent, path.name)
     else:
         directory = RunDirectory(output_root(working_directory, output), run)
+        _refuse_link(directory)
     if not (directory.manifest.is_file() or (lost_manifest and _holds_part_of_a_run(directory))):
         names = sorted(found.name for found in run_directories(directory.output_root))
         close = difflib.get_close_matches(directory.name, names, n=1)
@@ -61,6 +62,15 @@ def locate_run(run: str, working_directory: Path, output: Path | None = None, *,
             "`osmosis eval list` shows them.",
         )
     return directory
+
+
+def _refuse_link(directory: RunDirectory) -> None:
+    if directory.path.is_symlink():
+        raise OsmosisError(
+            f"{directory.path} is a symbolic link, and runs are not looked for behind links.",
+            problems=[Problem(str(directory.path), "leads elsewhere")],
+            hint="Give the path of the run directory itself.",
+        )
 
 
 def _holds_part_of_a_run(directory: RunDirectory) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from osmosis.pure.errors import OsmosisError, Problem
-from osmosis.pure.log_page import LogPage, decode_cursor, page_of
+from osmosis.pure.log_page import LONGEST_LINE, LogPage, decode_cursor, page_of
+from osmosis.shell.evaluation.own_files import open_regular
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.run_files import open_regular
 
 _BLOCK = 1 << 16
 
@@ -45,9 +45,12 @@ def page_before(descriptor: int, end: int, limit: int) -> LogPage:
     """The last `limit` lines before offset `end`."""
     start, tail = end, b""
     while True:
-        begin = max(0, start - _BLOCK)
+        begin = max(0, start - max(_BLOCK, len(tail)))
         tail = os.pread(descriptor, start - begin, begin) + tail
         start = begin
         page = page_of(tail, start, limit)
+        if page is None and len(tail.partition(b"\n")[0]) > LONGEST_LINE:
+            # Hardly a line. It is shown as far as it was read, so that no file can make a reader hold all of it.
+            page = page_of(tail, 0, limit)
         if page is not None:
             return page

@@ -18,8 +18,12 @@ from osmosis.pure.plan import Manifest, decode_manifest, planned_rows
 from osmosis.pure.stored_run import StoredRun
 from osmosis.shell.evaluation.dataset_file import LoadedDataset, read_dataset, recognise_dataset
 from osmosis.shell.evaluation.journal_file import read_journal
+from osmosis.shell.evaluation.own_files import SMALL, TABLE, kind_of, read_own
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_location import locate_run as locate_run  # noqa: PLC0414 - its readers' one door
+
+MOST_ROWS = 50_000_000
+MOST_PLANNED = 1_000_000_000
 
 
 def read_run(directory: RunDirectory) -> StoredRun:
@@ -35,11 +39,12 @@ def read_run(directory: RunDirectory) -> StoredRun:
 
 
 def _read(directory: RunDirectory) -> StoredRun:
-    manifest = decode_manifest(directory.manifest.read_bytes(), str(directory.manifest))
+    manifest = decode_manifest(read_own(directory.manifest, SMALL), str(directory.manifest))
     rows = planned_rows(manifest)
     planned = rows.count * _runs(manifest, directory)
+    _refuse_boundless(planned, rows.count, directory)
     index = _read_index(directory)
-    history = read_journal(directory.journal, planned).history if directory.journal.is_file() else None
+    history = read_journal(directory.journal, planned).history if kind_of(directory.journal) else None
     if history is None and index is None:
         raise OsmosisError(
             f"Run {directory.name} has neither a journal nor an index.",
@@ -72,10 +77,20 @@ def _runs(manifest: Manifest, directory: RunDirectory) -> int:
     )
 
 
+def _refuse_boundless(planned: int, rows: int, directory: RunDirectory) -> None:
+    """A damaged manifest must not make a reader list more than it can hold."""
+    if planned > MOST_PLANNED or rows > MOST_ROWS:
+        raise OsmosisError(
+            f"The manifest of run {directory.name} plans {planned} samples of {rows} rows.",
+            problems=[Problem(str(directory.manifest), f"at most {MOST_PLANNED} samples of {MOST_ROWS} rows can be read")],
+            hint="`osmosis eval verify RUN` says whether the manifest is as it was.",
+        )
+
+
 def _read_index(directory: RunDirectory) -> tuple[IndexRow, ...] | None:
     for path in (directory.index, directory.summary):
-        if path.is_file():
-            return decode_index(path.read_bytes(), str(path))
+        if kind_of(path):
+            return decode_index(read_own(path, TABLE), str(path))
     return None
 
 
@@ -106,9 +121,9 @@ def _check_plan(index: tuple[IndexRow, ...], rows: int, directory: RunDirectory)
 
 
 def _read_dataset_rows(directory: RunDirectory, count: int) -> tuple[DatasetRow, ...] | None:
-    if not directory.dataset_rows.is_file():
+    if not kind_of(directory.dataset_rows):
         return None
-    rows = decode_dataset_rows(directory.dataset_rows.read_bytes(), str(directory.dataset_rows))
+    rows = decode_dataset_rows(read_own(directory.dataset_rows, TABLE), str(directory.dataset_rows))
     if len(rows) != count:
         raise OsmosisError(
             f"{directory.dataset_rows} does not list the rows of the run.",

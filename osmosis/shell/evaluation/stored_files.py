@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.metrics import summarize
 from osmosis.pure.metrics_file import EvalRunStatus, Metrics, Summary, decode_metrics
@@ -11,8 +12,8 @@ from osmosis.pure.protocol import is_path_segment
 from osmosis.pure.stored_run import StoredRun
 from osmosis.pure.uncertainty import bootstrap_seed
 from osmosis.shell.evaluation.hostile_files import Unreadable, read_file
+from osmosis.shell.evaluation.own_files import SMALL, kind_of, read_own
 from osmosis.shell.evaluation.run_directory import RunDirectory
-from osmosis.shell.evaluation.run_files import read_regular
 
 SAMPLE_FILE = "sample.json"
 _MAX_BYTES = 256 << 20
@@ -20,9 +21,10 @@ _MAX_BYTES = 256 << 20
 
 def read_trajectory(directory: RunDirectory, item: WorkItem, rollout_id: str) -> bytes | None:
     """The stored trajectory of an item: the collected copy, else that of its trial. None when there is none."""
-    copied = directory.path / "trajectories" / f"row_{item.row_index}_run_{item.run_index}.json"
-    data = read_regular(copied)
-    return read_trial_file(directory, rollout_id, "trajectory.json") if data is None else data
+    try:
+        return read_file(directory.path, f"trajectories/row_{item.row_index}_run_{item.run_index}.json", _MAX_BYTES)
+    except Unreadable:
+        return read_trial_file(directory, rollout_id, "trajectory.json")
 
 
 def read_trial_file(directory: RunDirectory, rollout_id: str, name: str) -> bytes | None:
@@ -37,8 +39,16 @@ def read_trial_file(directory: RunDirectory, rollout_id: str, name: str) -> byte
 
 def read_metrics(directory: RunDirectory) -> Metrics | None:
     """The run's `metrics.json`, None when there is none. Raises OsmosisError when it is not what it should be."""
-    data = read_regular(directory.metrics)
-    return None if data is None else decode_metrics(data, str(directory.metrics))
+    if not kind_of(directory.metrics):
+        return None
+    try:
+        data = read_own(directory.metrics, SMALL)
+    except OSError as error:
+        raise OsmosisError(
+            f"{directory.metrics} cannot be read: {error.strerror or error}.",
+            hint="`osmosis eval verify RUN --repair` rebuilds it from the journal.",
+        ) from None
+    return decode_metrics(data, str(directory.metrics))
 
 
 def summary_of(run: StoredRun, samples: pl.DataFrame, metrics: Metrics | None) -> Summary:

@@ -13,11 +13,11 @@ from osmosis.pure.journal import RunHistory, WorkItem
 from osmosis.pure.projection_audit import stem
 from osmosis.pure.trajectory import trajectory_facts
 from osmosis.shell.evaluation.hostile_files import Unreadable, read_file
+from osmosis.shell.evaluation.own_files import kind_of
 from osmosis.shell.evaluation.projection import MAX_FILE_BYTES
 from osmosis.shell.evaluation.repair import ProvenCopy
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_evidence import log_digests, trial_entries
-from osmosis.shell.evaluation.run_files import kind_of
 
 
 class Trials:

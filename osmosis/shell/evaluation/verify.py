@@ -41,7 +41,7 @@ from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.evidence import decode_evidence
 from osmosis.pure.evidence_audit import audit_log, audit_own_files, audit_trials
 from osmosis.pure.finding import AuditReport, FileFact, Finding
-from osmosis.pure.journal import JournalDamage, JournalDecoder, RunHistory
+from osmosis.pure.journal import LONGEST_RECORD, JournalDamage, JournalDecoder, RunHistory
 from osmosis.pure.journal_audit import JOURNAL, JournalAudit, RunPlan
 from osmosis.pure.pending import excused, is_cut_short
 from osmosis.pure.plan import Manifest
@@ -51,11 +51,12 @@ from osmosis.shell.evaluation.dataset_file import read_dataset
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading
 from osmosis.shell.evaluation.orphans import SERVER_RECORD, TUNNEL_RECORD
+from osmosis.shell.evaluation.own_files import kind_of, open_regular, read_regular
 from osmosis.shell.evaluation.process_identity import ProcessRecord, is_same
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.repair import Examination, Repair
-from osmosis.shell.evaluation.run_directory import RunDirectory, locked, refuse_symlink
-from osmosis.shell.evaluation.run_files import kind_of, open_regular, read_regular, survey
+from osmosis.shell.evaluation.run_directory import RunDirectory, locked
+from osmosis.shell.evaluation.run_files import survey
 from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.trial_look import Trials, log_fact
 
@@ -79,7 +80,6 @@ class VerifyRequest(msgspec.Struct, frozen=True):
 def verify_run(request: VerifyRequest, files: FileLayer | None = None) -> AuditReport:
     """Audit a run and, if asked to, repair it. Raises OsmosisError when there is no such run or somebody works on it."""
     directory = locate_run(request.run, request.working_directory, request.output, lost_manifest=True)
-    refuse_symlink(directory)
     with _disk_errors(directory.path), locked(directory) as lock:
         before = _examine(directory, request)
         if not request.repair or not _is_repairable(before):
@@ -189,7 +189,7 @@ def _read_journal(directory: RunDirectory, entries: dict[str, FileFact], plan: R
     fault = None
     try:
         with open(open_regular(directory.journal), "rb") as file:
-            for line in file:  # a line at a time, so that everything before a damaged line is judged
+            while line := file.readline(LONGEST_RECORD + 1):  # a line at a time: all before a damaged one is judged
                 for record in decoder.feed(line):
                     audit.add(record, decode_evidence(line))
     except JournalDamage as damage:

@@ -1,0 +1,384 @@
+"""Run directories that somebody spoilt, on purpose or not: every command that reads runs ends with words.
+
+Each damage meets each command. None of them shows a traceback, waits for a pipe, follows a link out of the run, reads a file
+without a bound, or changes anything in the run (a report is a file of its own).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from osmosis.shell.cli.main import main
+from tests.integration.golden_run import (
+    NAME,
+    append,
+    change_lines,
+    contents,
+    copy_run,
+    edit,
+    edit_record,
+    pipe,
+    remove,
+    rewrite_journal,
+    write,
+)
+
+MARK = "only-outside-of-the-run"
+"""Stands in every file that links lead to: nobody may show it."""
+
+OTHER = "other-run-1"
+COMMANDS = {
+    "verify": ["eval", "verify", NAME],
+    "info": ["eval", "info", NAME],
+    "list": ["eval", "list"],
+    "logs": ["eval", "logs", NAME],
+    "report": ["eval", "report", NAME, "--to", "report.html", "--overwrite"],
+    "report with a baseline": ["eval", "report", OTHER, "--baseline", NAME, "--to", "report.html", "--overwrite"],
+    "export csv": ["eval", "export", NAME, "--format", "csv", "--overwrite"],
+    "export jsonl": ["eval", "export", NAME, "--format", "jsonl", "--overwrite"],
+    "export parquet": ["eval", "export", NAME, "--format", "parquet", "--overwrite"],
+    "export junit": ["eval", "export", NAME, "--format", "junit", "--overwrite"],
+    "export github": ["eval", "export", NAME, "--format", "github", "--overwrite"],
+    "compare": ["eval", "compare", NAME, OTHER],
+    "compare the other way": ["eval", "compare", OTHER, NAME],
+    "gate": ["eval", "gate", NAME, "--baseline", OTHER],
+}
+WRITTEN = ("report.html", f"{NAME}.csv", f"{NAME}.jsonl", f"{NAME}.parquet", f"{NAME}.xml", f"{NAME}.md")
+MODES = ("--plain", "--json")
+FILES = (
+    "manifest.json",
+    "events.jsonl",
+    "index.jsonl",
+    "summary.jsonl",
+    "metrics.json",
+    "progress.json",
+    "dataset_rows.jsonl",
+    "source_files.json",
+    "logs.txt",
+    "trajectories/row_0_run_0.json",
+    "rollout_trials/" + "a0".rjust(32, "0") + "/trajectory.json",
+)
+DIRECTORIES = ("trajectories", "artifacts", "artifacts/row_0_run_0", "rollout_trials", "rollout_trials/" + "a0".rjust(32, "0"))
+HUGE = 1 << 42
+"""Bytes of a file that takes no room on the disk, and that nobody has the memory for."""
+ROOM = 4 << 30
+"""Bytes of address space for a command that meets one; the libraries' thread pools map some of it."""
+
+NOBODY = 65534
+"""A user that owns nothing."""
+
+Damage = Callable[[Path], None]
+
+
+def leads_out(name: str) -> Damage:
+    """A link to a file or directory of somebody else, with the same content but for a mark."""
+
+    def damage(root: Path) -> None:
+        path, outside = root / name, root.parents[2] / "outside" / Path(name).name
+        outside.parent.mkdir(exist_ok=True)
+        path.rename(outside)
+        for file in [outside] if outside.is_file() else [file for file in outside.rglob("*") if file.is_file()]:
+            marked = file.read_bytes().replace(b"question", MARK.encode()).replace(b"INFO", MARK.encode())
+            file.write_bytes(marked.replace(b'"model_path": "openai/m"', f'"model_path": "openai/{MARK}"'.encode()))
+        path.symlink_to(outside)
+
+    return damage
+
+
+def sparse(name: str) -> Damage:
+    """A file of four terabytes of zeros behind its own content."""
+    return lambda root: os.truncate(root / name, HUGE)
+
+
+def one_line(name: str) -> Damage:
+    """Four terabytes without a line's end."""
+
+    def damage(root: Path) -> None:
+        (root / name).write_bytes(b"")
+        os.truncate(root / name, HUGE)
+
+    return damage
+
+
+def directory_instead(name: str) -> Damage:
+    """A directory where a file belongs."""
+
+    def damage(root: Path) -> None:
+        (root / name).unlink()
+        (root / name).mkdir()
+
+    return damage
+
+
+def noise(name: str, seed: int) -> Damage:
+    """A file in which some bytes are others, some are gone, and some lines stand elsewhere."""
+
+    def damage(root: Path) -> None:
+        chance = random.Random(seed)  # noqa: S311 - reproducible
+        data = bytearray((root / name).read_bytes())
+        for _ in range(chance.randint(1, 6)):
+            place = chance.randrange(len(data) or 1)
+            match chance.randrange(4):
+                case 0:
+                    data[place : place + 1] = bytes([chance.randrange(256)])
+                case 1:
+                    del data[place : place + chance.randint(1, 40)]
+                case 2:
+                    lines = data.split(b"\n")
+                    chance.shuffle(lines)
+                    data = bytearray(b"\n".join(lines))
+                case _:
+                    data[place:place] = data[: chance.randint(1, 60)]
+        (root / name).write_bytes(data)
+
+    return damage
+
+
+def swapped(one: str, other: str) -> Damage:
+    """Two files in each other's place."""
+
+    def damage(root: Path) -> None:
+        first, second = (root / one).read_bytes(), (root / other).read_bytes()
+        (root / one).write_bytes(second)
+        (root / other).write_bytes(first)
+
+    return damage
+
+
+def deep(name: str) -> Damage:
+    """JSON that is nested deeper than anybody reads."""
+    return write(name, b"[" * 200_000 + b"]" * 200_000)
+
+
+ODD_RECORDS = {
+    "reward beyond doubles": (6, b'"reward":0.5', b'"reward":1e999'),
+    "reward almost beyond": (6, b'"reward":0.5', b'"reward":1.7e308'),
+    "row index beyond all": (6, b'"item":[0,1]', b'"item":[' + b"9" * 30 + b",1]"),
+    "run index far out": (6, b'"item":[0,1]', b'"item":[0,123456789012]'),
+    "source row far out": (6, b'"source_row_index":0', b'"source_row_index":99999999999999'),
+    "duration negative": (6, b'"duration_ms":3000.0', b'"duration_ms":-1e300'),
+    "no time": (6, b"2026-11-30T12:00:03.000000Z", b"\\u001b[2J"),
+    "time far out": (6, b"2026-11-30T12:00:03.000000Z", b"9999-12-31T23:59:59.999999Z"),
+    "tokens beyond all": (7, b"[100,20,120]", b"[9223372036854775807,9223372036854775807,9223372036854775807]"),
+    "tokens negative": (7, b"[100,20,120]", b"[-5,-5,-10]"),
+    "start without time": (1, b"2026-11-30T12:00:00.000000Z", b""),
+    "error that steers": (8, b'"error_type":"timeout"', b'"error_type":"\\u001b]0;x\\u0007\\u202e"'),
+}
+
+DAMAGE: dict[str, Damage] = {
+    **{f"{name} leads out": leads_out(name) for name in (*FILES, *DIRECTORIES)},
+    **{f"{name} is a pipe": pipe(name) for name in FILES},
+    **{f"{name} is a directory": directory_instead(name) for name in FILES},
+    **{f"{name} is huge": sparse(name) for name in FILES},
+    **{f"{name} is one huge line": one_line(name) for name in ("events.jsonl", "index.jsonl", "logs.txt")},
+    **{f"{name} is empty": write(name, b"") for name in FILES},
+    **{f"{name} is missing": remove(name) for name in (*FILES, *DIRECTORIES)},
+    **{f"{name} is nested": deep(name) for name in FILES if not name.endswith(".txt")},
+    **{f"{name} is no text": write(name, bytes(range(256)) * 3) for name in FILES},
+    **{f"{name} with noise {seed}": noise(name, seed) for name in FILES for seed in range(4)},
+    **{f"{name} with a byte order mark": edit(name, b"{", b"\xef\xbb\xbf{") for name in FILES if not name.endswith(".txt")},
+    **{f"journal with {what}": edit_record(*change) for what, change in ODD_RECORDS.items()},
+    "journal doubled": change_lines("events.jsonl", lambda lines: [*lines, *lines]),
+    "journal with doubled results": rewrite_journal(lambda records: [*records[:8], *records[5:8], *records[8:]]),
+    "journal without its start": rewrite_journal(lambda records: records[1:]),
+    "journal of results alone": rewrite_journal(lambda records: [record for record in records if b'"result"' in record]),
+    "journal backwards": rewrite_journal(lambda records: records[::-1]),
+    "journal cut": lambda root: os.truncate(root / "events.jsonl", 1500),
+    "journal and index swapped": swapped("events.jsonl", "index.jsonl"),
+    "metrics and manifest swapped": swapped("metrics.json", "manifest.json"),
+    "rows and index swapped": swapped("dataset_rows.jsonl", "index.jsonl"),
+    "index doubled": change_lines("index.jsonl", lambda lines: [*lines, *lines]),
+    "manifest of a billion rows": edit("manifest.json", b'"0,2-4"', b'"0-999999999"'),
+    "manifest of more rows than there are": edit("manifest.json", b'"0,2-4"', b'"0-99999999999999999999"'),
+    "manifest without inputs": edit("manifest.json", b'"inputs"', b'"outputs"'),
+    "manifest with odd inputs": edit("manifest.json", b'"inputs": {', b'"inputs": {"pass_threshold": "high", "model_path": 7,'),
+    "manifest with a steering name": edit("manifest.json", b"calm-otter-7", b"\\u001b[2J../../x"),
+    "manifest with runs of a lifetime": edit("manifest.json", b'"n": 2', b'"n": 999999999999'),
+    "torn and private": append("events.jsonl", b'{"seq":32'),
+}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with two sound runs."""
+    place = tmp_path_factory.mktemp("hostile")
+    (place / "configs" / "eval").mkdir(parents=True)
+    (place / "rollouts").mkdir()
+    copy_run(place / ".osmosis" / "evals")
+    shutil.copytree(place / ".osmosis" / "evals" / NAME, place / ".osmosis" / "evals" / OTHER)
+    edit("manifest.json", NAME.encode(), OTHER.encode())(place / ".osmosis" / "evals" / OTHER)
+    return place
+
+
+@pytest.fixture
+def root(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The first run of a workspace of this test's own, in which this process stands."""
+    place = tmp_path / "place"
+    shutil.copytree(prepared, place)
+    monkeypatch.chdir(place)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return place / ".osmosis" / "evals" / NAME
+
+
+@contextmanager
+def bounded(limit: int | None) -> Iterator[None]:
+    """No more address space than `limit` bytes beyond what is mapped already: who reads without a bound fails here."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if limit is not None:
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + limit, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def state(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Modes and contents of the run and of what its links lead to, without what is too large to be read here."""
+    if any(path.is_file() and not path.is_symlink() and path.stat().st_size >= HUGE for path in root.rglob("*")):
+        return {path.as_posix(): (path.lstat().st_size, b"") for path in sorted(root.rglob("*"))}
+    outside = root.parents[2] / "outside"
+    return contents(root) | (
+        {f"outside/{name}": entry for name, entry in contents(outside).items()} if outside.exists() else {}
+    )
+
+
+def quick(number: int, damage: str) -> bool:
+    """Whether a damage is tried before every commit; the others only with the slow tests."""
+    return number % 9 == 0 or "leads out" in damage or damage.startswith("manifest of")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [pytest.param(name, marks=() if quick(number, name) else pytest.mark.slow) for number, name in enumerate(DAMAGE)],
+)
+def test_every_command_ends_with_words(root: Path, damage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A result or an error message, an exit code of the table, nothing from outside of the run, nothing changed in it."""
+    DAMAGE[damage](root)
+    before = state(root)
+    for number, (command, arguments) in enumerate(COMMANDS.items(), list(DAMAGE).index(damage)):
+        mode = MODES[number % 2]
+        with bounded(ROOM if "huge" in damage else None):
+            code = main([*arguments, mode])
+        out, err = capsys.readouterr()
+        told = f"{command} {mode}: {code}\n{out[:5000]}\n{err[:5000]}"
+        assert "Traceback" not in told, told
+        assert "internal error" not in told.lower(), told
+        assert code in (0, 1, 4, 5), told
+        assert out or err or command == "logs", told
+        assert MARK not in out + err, told
+        assert "\x1b" not in out + err, told
+        if mode == "--json" and out:
+            json.loads(out)
+        elif mode == "--json":
+            json.loads(err)
+        written = [Path(name) for name in WRITTEN if Path(name).exists()]
+        assert not any(MARK.encode() in path.read_bytes() for path in written), f"{command} copied what a link leads to"
+        for path in written:
+            path.unlink()
+    assert state(root) == before
+
+
+@pytest.mark.parametrize("command", ["info", "report", "export csv", "compare", "verify"])
+@pytest.mark.parametrize("name", ["manifest.json", "events.jsonl", "index.jsonl", "dataset_rows.jsonl", "metrics.json"])
+def test_links_are_named_and_not_followed(root: Path, name: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever needs a file that is a link says that it is one."""
+    untouched = {
+        ("info", "index.jsonl"),
+        ("info", "dataset_rows.jsonl"),
+        ("export csv", "metrics.json"),
+        ("compare", "metrics.json"),
+    }
+    leads_out(name)(root)
+    code = main([*COMMANDS[command], "--plain"])
+    told = "".join(capsys.readouterr())
+    assert ("symlink" in told) == ((command, name) not in untouched), told
+    assert code == (0 if (command, name) in {*untouched, ("info", "events.jsonl")} else 1), told
+
+
+@pytest.mark.parametrize("name", ["trajectories", "trajectories/row_0_run_0.json"])
+def test_a_report_takes_no_text_from_behind_a_link(root: Path, name: str) -> None:
+    """The conversation comes from the trial's own file instead."""
+    outside = root.parents[2] / "outside"
+    leads_out(name)(root)
+    for path in outside.rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes().replace(b'"steps": [', f'"steps": [{{"message": "{MARK}"}},'.encode()))
+    assert main([*COMMANDS["report"], "--plain"]) == 0
+    assert MARK not in Path("report.html").read_text()
+
+
+def test_a_run_s_name_that_is_a_link_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs are not looked for behind links; the directory's own path works."""
+    elsewhere = root.parents[2] / "moved"
+    root.rename(elsewhere)
+    root.symlink_to(elsewhere)
+    for command in ("verify", "info", "logs", "export csv", "compare"):
+        assert main([*COMMANDS[command], "--plain"]) == 1
+        assert "is a symbolic link" in capsys.readouterr().err
+    assert main(["eval", "info", str(elsewhere), "--plain"]) == 0
+
+
+def test_a_lock_that_is_a_link_is_not_written_through(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A repair notes in the lock who works on the run; what a link in its place leads to stays as it is."""
+    precious = root.parents[2] / "precious"
+    precious.write_text("precious")
+    (root.parent / ".locks").mkdir()
+    (root.parent / ".locks" / f"{NAME}.lock").symlink_to(precious)
+    remove("index.jsonl")(root)
+    assert main([*COMMANDS["verify"], "--repair", "--plain"]) == 1
+    assert "Traceback" not in "".join(capsys.readouterr())
+    assert precious.read_text() == "precious"
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """As somebody for whom permissions count, which they do not for root."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(before)
+
+
+@pytest.mark.parametrize("name", [*FILES, *DIRECTORIES, ""])
+def test_what_may_not_be_read_is_said_so(
+    prepared: Path, root: Path, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file or directory without permissions is named in words; whoever does not need it goes on without it."""
+    for arguments in COMMANDS.values():  # everything that is imported later is imported now, as who may read it
+        main([*arguments, "--json"])
+    with TemporaryDirectory() as place:
+        shutil.copytree(prepared, place, dirs_exist_ok=True)
+        run = Path(place, ".osmosis", "evals", NAME)
+        for path in [Path(place), *Path(place).rglob("*")]:
+            os.chown(path, NOBODY if os.geteuid() == 0 else -1, -1)
+        monkeypatch.chdir(place)
+        (run / name).chmod(0)
+        capsys.readouterr()
+        for command, arguments in COMMANDS.items():
+            with unprivileged():
+                code = main([*arguments, "--plain"])
+            out, err = capsys.readouterr()
+            told = f"{command}: {code}\n{out}\n{err}"
+            assert "Traceback" not in told, told
+            assert "internal error" not in told.lower(), told
+            assert code in (0, 1, 5), told
+            assert code in (0, 5) or "ermission" in told or name in told, told
+        (run / name).chmod(0o700)
+        monkeypatch.chdir(root)
+
+
+def test_the_sound_run_is_shown_by_every_command(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the damages spoil works without them, so an error above is the damage's doing."""
+    for arguments in COMMANDS.values():
+        assert main([*arguments, "--json"]) in (0, 5)
+    capsys.readouterr()
