@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from osmosis.pure.finding import Finding
+from osmosis.shell.evaluation.verify import VerifyRequest, verify_run
 from scripts.pinned_environment import python_candidates, python_version
 from tests.integration.stub_model import stub_model
 from tests.integration.workspaces import CHECKOUT, Command, Ended, Workspace, make_workspace
@@ -146,6 +148,11 @@ def rows(ended: Ended, workspace: Workspace, name: str) -> set[Row]:
     }
 
 
+def audited(workspace: Workspace, name: str) -> tuple[Finding, ...]:
+    """What `eval verify` has to say: also that no server writes to a trial after its result."""
+    return verify_run(VerifyRequest(str(workspace.run_directory(name)), workspace.root)).findings
+
+
 def told(ended: Ended, workspace: Workspace, name: str) -> str:
     """What there is to read when a run went wrong."""
     log = workspace.run_directory(name) / "logs.txt"
@@ -166,6 +173,7 @@ async def test_our_run_on_a_public_rollout(tmp_path):
     told_of = [path.parent for path in (workspace.run_directory("mixed") / "rollout_trials").glob("*/trajectory.json")]
     assert told_of
     assert [trial for trial in told_of if not (trial / "sample.json").is_file()] == []
+    assert audited(workspace, "mixed") == ()
 
 
 @pytest.mark.parametrize("version", [(3, 12), (3, 13)], ids=["py312", "py313"])
@@ -186,6 +194,7 @@ async def test_our_run_on_our_rollout(tmp_path):
         ended = await workspace.run("--name", "mixed", "--json")
     assert rows(ended, workspace, "mixed") == EXPECTED, told(ended, workspace, "mixed")
     assert "ROLLOUT_SDK_VERSION_MISMATCH" not in ended.err
+    assert audited(workspace, "mixed") == ()
 
 
 def _summary(ended: Ended) -> dict[str, Any]:
