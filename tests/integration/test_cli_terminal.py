@@ -119,7 +119,7 @@ def test_the_live_view_fits_every_width(columns: int) -> None:
         screen.wait_for("1/240", since=shown)
         screen.go_on(2)
         assert screen.finish() == 0
-    live = screen.seen[: screen.seen.rindex(b"\x1b[?25h")]
+    live = screen.seen[screen.seen.index(b"\x1b[?25l") : screen.seen.rindex(b"\x1b[?25h")]
     lines = re.split(r"[\r\n]+", ESCAPES.sub(b"", live).decode())
     frames = [line for line in lines if "/240" in line or line.startswith("  ")]
     assert frames

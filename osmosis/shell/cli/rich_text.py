@@ -7,6 +7,7 @@ dumb terminal, and the width of the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from textwrap import wrap
 from typing import IO, cast
 
 from rich import box
@@ -16,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from osmosis.pure.presentation import shell_line
+from osmosis.pure.presentation import joined, shell_line
 from osmosis.shell.cli.result import (
     Block,
     Column,
@@ -32,6 +33,10 @@ from osmosis.shell.cli.result import (
 )
 from osmosis.shell.cli.stream import SteadyStream
 
+_COLUMNS_UNNAMED = 2
+"""Columns behind the first that speak for themselves, as those of a checkup do."""
+NARROW = 60
+"""Columns below which tables become lines."""
 _RULE_LEAST = 4
 """Columns of a rule behind its title."""
 _CELL_MARGIN = 3
@@ -77,14 +82,7 @@ def renderables_of_block(block: Block, width: int) -> Iterator[RenderableType]:
     """A scrubbed block for a terminal of `width` columns."""
     match block:
         case Table(title, rows):
-            table = RichTable(
-                title=Text(title, style="bold"), title_justify="left", box=box.ROUNDED, show_header=False, border_style="dim"
-            )
-            table.add_column(no_wrap=True)
-            table.add_column(overflow="fold")
-            for label, value in rows:
-                table.add_row(Text(label, style="dim"), Text(value))
-            yield table
+            yield from _narrow_table(title, rows, width) if width < NARROW else [_table(title, rows)]
         case Section(title, lines):
             # A rule cuts its title where it has no room for it.
             fits = cell_len(title) + _RULE_LEAST <= width
@@ -94,11 +92,40 @@ def renderables_of_block(block: Block, width: int) -> Iterator[RenderableType]:
             yield Text(f"{title}:", style="bold")
             yield from (Text(f"  {line}") for line in text.splitlines())
         case Grid(title, header, rows):
-            yield _grid(title, header, rows)
+            named = [(cells[0], _named(header[1:], cells[1:])) for cells in rows]
+            yield from _narrow_table(title, named, width) if width < NARROW else [_grid(title, header, rows)]
         case Commands(lines):
             yield from map(Text, lines)
         case Script(text):
             yield from map(Text, text.splitlines())
+
+
+def _table(title: str, rows: Iterable[tuple[str, str]]) -> RichTable:
+    table = RichTable(
+        title=Text(title, style="bold"), title_justify="left", box=box.ROUNDED, show_header=False, border_style="dim"
+    )
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in rows:
+        table.add_row(Text(label, style="dim"), Text(value))
+    return table
+
+
+def _narrow_table(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[RenderableType]:
+    """Labelled values where boxes would break every second word: a line each, with what does not fit indented below it."""
+    yield Text(title, style="bold")
+    for label, value in rows:
+        lines = wrap(f"{label}: {value}", width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        shown = Text("\n".join(lines))
+        shown.stylize("dim", 0, len(label) + 1)
+        yield shown
+
+
+def _named(header: tuple[str, ...], cells: tuple[str, ...]) -> str:
+    """`Baseline 50.0% · Candidate 50.0%`: the cells of a row with the names of their columns, where there are many."""
+    if len(header) <= _COLUMNS_UNNAMED:
+        return joined(cells)
+    return joined(f"{name} {cell}".strip() for name, cell in zip(header, cells, strict=True) if cell)
 
 
 def _grid(title: str, header: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> RichTable:
