@@ -55,6 +55,9 @@ EXECUTED: Mapping[str, Mapping[str, str]] = {
         "tutorial.md": "test_documents",
         "README.md": "here; its first block is what CI runs, which `just documents` checks",
         **dict.fromkeys(("ci.md", "command-line.md", "remote-rollout.md", "rewards.md"), "here"),
+        **dict.fromkeys(
+            ("rollouts.md", "datasets.md", "models.md"), "here, one after the other, in a workspace with a rollout sums"
+        ),
     },
     "yaml": {"ci.md": "here"},
     "toml": {"file-formats.md": "here"},
@@ -176,3 +179,21 @@ def test_the_readme_can_be_typed(tmp_path: Path) -> None:
     with FakeModelServer("4") as server:
         typed(second, tmp_path, **server.environment)
     assert (tmp_path / ".osmosis" / "evals" / "first-try" / "metrics.json").is_file()
+
+
+@pytest.mark.slow
+def test_the_pages_on_rollouts_datasets_and_models_can_be_typed(tmp_path: Path) -> None:
+    """In the workspace of the tutorial, each page's commands succeed and do what the page says they do."""
+    for folder in ("configs/eval", "rollouts"):
+        (tmp_path / folder).mkdir(parents=True)
+    typed("osmosis rollout init sums", tmp_path)
+    with FakeModelServer("It is 42.") as server:
+        for name in ("rollouts.md", "datasets.md", "models.md"):
+            done = typed("\n".join(snippets(DOCS / name, "sh")), tmp_path, **server.environment)
+    runs = tmp_path / ".osmosis" / "evals"
+    lines = {
+        name: (runs / name / "index.jsonl").read_text().count("\n") for name in ("some", "twice", "piped", "priced", "kept")
+    }
+    assert lines == {"some": 3, "twice": 8, "piped": 8, "priced": 8, "kept": 8}
+    assert json.loads((runs / "priced" / "metrics.json").read_bytes())["summary"]["cost_usd"] > 0
+    assert "8 recorded calls" in done.stdout

@@ -11,7 +11,7 @@ import pytest
 from osmosis_ai.testing import FakeModelServer, judge_reply
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("rewards.md", "remote-rollout.md", "python.md")
+PAGES = ("rewards.md", "remote-rollout.md", "python.md", "rollouts.md")
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
