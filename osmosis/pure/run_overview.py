@@ -109,9 +109,9 @@ def counted_by_journal(overview: RunOverview, history: RunHistory) -> RunOvervie
     """`overview` with the counts that the journal of an unfinished run gives: what is durable, and what a resume starts from.
 
     Metrics on disk are those of the last refresh, a second ago or, after a kill, older. Results that a retry which is going on
-    will replace do not count, as in the run itself. A finished run has its final metrics, which say more.
+    will replace do not count, as in the run itself. A run that ended in an orderly way has its final metrics, which say more.
     """
-    if overview.state is RunState.FINISHED or overview.manifest is None:
+    if overview.manifest is None or _is_final(overview, history):
         return overview
     going_on = overview.state is RunState.RUNNING
     latest = history.invocations[-1].started if history.invocations else None
@@ -125,6 +125,11 @@ def counted_by_journal(overview: RunOverview, history: RunHistory) -> RunOvervie
     except (KeyError, TypeError):  # inputs are as read, whatever version wrote them
         return overview
     return msgspec.structs.replace(overview, metrics=Metrics(info, running_summary(tally)))
+
+
+def _is_final(overview: RunOverview, history: RunHistory) -> bool:
+    """Whether the metrics are those that the run wrote at its end, over every result that the journal has."""
+    return not may_run(overview.metrics) and overview.done == len(history.results)
 
 
 def unreadable(path: str, name: str, problem: str) -> RunOverview:

@@ -87,10 +87,12 @@ def test_an_unfinished_run_is_counted_by_its_journal(status: EvalRunStatus | Non
     assert found.state is overview("a", status, held=held).state
 
 
-def test_a_finished_run_keeps_its_metrics() -> None:
-    """They hold more than counts."""
-    finished = overview("a", EvalRunStatus.FINISHED)
-    assert counted_by_journal(finished, history(3)) is finished
+@pytest.mark.parametrize(("status", "done"), [(EvalRunStatus.FINISHED, 6), (EvalRunStatus.INCOMPLETE, 3)])
+def test_final_metrics_are_kept(status: EvalRunStatus, done: int) -> None:
+    """They hold more than counts, and what was interrupted in an orderly way has them too, unless the journal went on."""
+    ended = overview("a", status)
+    assert counted_by_journal(ended, history(done)) is ended
+    assert counted_by_journal(ended, history(done - 1)) is not ended
 
 
 @pytest.mark.parametrize(("held", "done"), [(True, 1), (False, 2)])
