@@ -23,8 +23,8 @@ def _sentences(path: str, dataset: str | None) -> Iterator[str]:
         yield f"{path}: `osmosis eval verify RUN --repair --dataset-file FILE` writes it again from the run's dataset."
     elif path == "source_files.json":
         yield (
-            f"{path} cannot be rebuilt: restore it from a copy of the run. "
-            "Without it a refused resume cannot name the files that changed; no number rests on it."
+            f"{path}: --repair writes it again where rollouts/ still holds the source of the run; "
+            "else restore it from a copy of the run. Without it a refused resume cannot name the files that changed; no number rests on it."
         )
     elif path == "logs.txt":
         yield f"{path} cannot be rebuilt: restore it from a copy of the run. No number rests on it."

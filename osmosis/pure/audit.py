@@ -170,6 +170,11 @@ def audit_source_files(entries: Mapping[str, FileFact], plan: RunPlan) -> Iterat
         yield Finding(SOURCE_FILES, "its bytes are not those that Osmosis writes: somebody has changed the file")
 
 
+def mended_by(finding: Finding, path: str, remedy: Remedy) -> Finding:
+    """`finding` with a remedy, if it is an error of the file at `path` that has none."""
+    return msgspec.structs.replace(finding, remedy=remedy) if finding.path == path and _is_irreparable(finding) else finding
+
+
 def dataset_matches(plan: RunPlan, dataset: DatasetFact) -> bool:
     """Whether a dataset's bytes are those that the run was made from. Both digests count where the manifest has both."""
     locked = plan.inputs.dataset

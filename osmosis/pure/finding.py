@@ -31,6 +31,8 @@ class Remedy(StrEnum):
     """Keep the journal's torn tail in a file of its own and cut it off."""
     WRITE_ROWS = "write_rows"
     """Write `dataset_rows.jsonl` again from the dataset that was given."""
+    WRITE_SOURCES = "write_sources"
+    """Write `source_files.json` again from the rollout's source, which is still the one that the manifest locks."""
     RESTORE = "restore"
     """Put a trial's file back from its copy, which holds what the journal recorded of it."""
     MAKE_PRIVATE = "make_private"

@@ -309,3 +309,19 @@ def test_every_file_of_a_real_run_stands_in_the_table_and_is_guarded(lab: Lab) -
         assert named == (lines[line_of(name)]["a byte changed"] != "no"), name
         path.write_bytes(data)
     assert verify(root).findings == ()
+
+
+def test_the_list_of_sources_comes_back_from_the_source(lab: Lab) -> None:
+    """While the rollout's source is the one that the manifest locks, its list can be written again, and not once it changed."""
+    lab.finish()
+    root = lab.directory.path
+    sound = contents(root)
+    for damage in DAMAGE.values():
+        damage(root / "source_files.json")
+        assert verify(root, repair=True).status is AuditStatus.REPAIRED
+        assert contents(root, without=KEPT) == sound
+    (lab.root / "rollouts/ask/main.py").write_text("changed = True\n")
+    remove("source_files.json")(root)
+    report = verify(root, repair=True)
+    assert [(finding.path, finding.repairable) for finding in report.findings] == [("source_files.json", False)]
+    assert "restore it from a copy" in report.advice[0]

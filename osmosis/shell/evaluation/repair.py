@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from osmosis.pure.artifacts import EntryKind
-from osmosis.pure.audit import DATASET_ROWS
 from osmosis.pure.evidence import digest_of
 from osmosis.pure.finding import AuditReport, Remedy
 from osmosis.pure.journal import RunHistory
@@ -43,6 +42,7 @@ class Examination(msgspec.Struct, frozen=True):
     manifest: Manifest | None = None
     reading: JournalReading = JournalReading(RunHistory(0))
     dataset_rows: bytes | None = None
+    source_files: bytes | None = None
     copies: dict[str, ProvenCopy] = {}
 
 
@@ -67,7 +67,9 @@ class Repair:
         for path in self._paths(Remedy.MAKE_PRIVATE):
             self._make_private(self._directory.path / path)
         if self._paths(Remedy.WRITE_ROWS):
-            kept += self._write_rows()
+            kept += self._write(self._directory.dataset_rows, self._before.dataset_rows)
+        if self._paths(Remedy.WRITE_SOURCES):
+            kept += self._write(self._directory.source_files, self._before.source_files)
         if self._paths(Remedy.REBUILD, Remedy.MOVE_ASIDE):
             assert self._before.manifest is not None
             Projector(self._files, self._directory, lambda _: None).finalize(
@@ -126,12 +128,12 @@ class Repair:
         finally:
             os.close(descriptor)
 
-    def _write_rows(self) -> list[str]:
-        assert self._before.dataset_rows is not None
-        regular = kind_of(self._directory.dataset_rows) in (None, EntryKind.FILE)
-        kept = [] if regular else list(self._move_aside([DATASET_ROWS]))
-        self._files.replace(self._directory.dataset_rows, self._before.dataset_rows, step="dataset_rows")
-        return kept
+    def _write(self, path: Path, data: bytes | None) -> Iterator[str]:
+        """One of the run's own files, from what was found to be its content."""
+        assert data is not None
+        if kind_of(path) not in (None, EntryKind.FILE):
+            yield from self._move_aside([path.name])
+        self._files.replace(path, data, step=path.stem)
 
     def _unused(self, name: str) -> Path:
         """A path in the run directory that nothing has yet."""

@@ -34,18 +34,20 @@ from osmosis.pure.audit import (
     awaits_restoring,
     blocks_rebuild,
     dataset_matches,
+    mended_by,
 )
 from osmosis.pure.dataset_rows import encode_dataset_rows
-from osmosis.pure.digest import ContentHasher, fingerprint
+from osmosis.pure.digest import ContentHasher, encode_source_files, fingerprint
 from osmosis.pure.errors import OsmosisError, Problem
-from osmosis.pure.evidence import decode_evidence
+from osmosis.pure.evidence import decode_evidence, digest_of
 from osmosis.pure.evidence_audit import audit_log, audit_own_files, audit_trials
-from osmosis.pure.finding import AuditReport, FileFact, Finding
+from osmosis.pure.finding import AuditReport, FileFact, Finding, Remedy
 from osmosis.pure.journal import LONGEST_RECORD, JournalDamage, JournalDecoder, RunHistory
 from osmosis.pure.journal_audit import JOURNAL, JournalAudit, RunPlan
 from osmosis.pure.pending import excused, is_cut_short
 from osmosis.pure.plan import Manifest
 from osmosis.pure.projection_audit import ARTIFACTS, PROJECTIONS, Rebuilt, audit_projections, stem
+from osmosis.pure.protocol import is_path_segment
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.dataset_file import read_dataset
 from osmosis.shell.evaluation.file_layer import FileLayer
@@ -58,7 +60,9 @@ from osmosis.shell.evaluation.repair import Examination, Repair
 from osmosis.shell.evaluation.run_directory import RunDirectory, locked
 from osmosis.shell.evaluation.run_files import survey
 from osmosis.shell.evaluation.run_location import locate_run
+from osmosis.shell.evaluation.source_tree import scan_source_tree
 from osmosis.shell.evaluation.trial_look import Trials, log_fact
+from osmosis.shell.evaluation.workspace import ROLLOUTS_DIRECTORY, find_workspace
 
 _CHUNK = 1 << 20
 
@@ -143,16 +147,17 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> Examination:
     findings += audit_own_files(entries, audit.own_files, [path for path in (SOURCE_FILES, DATASET_ROWS) if path not in found])
     findings += audit_log(audit.log_marks, log_fact(directory, audit.log_marks))
     findings += audit_files(entries, _processes(directory))
+    sources = _sources(directory, plan, audit.own_files) if any(finding.path == SOURCE_FILES for finding in findings) else None
     report = _report(
         plan.manifest.run_name,
         directory,
-        findings,
+        findings if sources is None else [mended_by(finding, SOURCE_FILES, Remedy.WRITE_SOURCES) for finding in findings],
         history=history if journal.complete else None,
         records=audit.records,
         unrecorded=sum(item not in audit.trial_files for item in history.results),
         dataset=dataset.label if dataset else None,
     )
-    return Examination(report, plan.manifest, journal.reading, dataset.rows if dataset else None, trials.copies)
+    return Examination(report, plan.manifest, journal.reading, dataset.rows if dataset else None, sources, trials.copies)
 
 
 def _report(run_name: str, directory: RunDirectory, findings: list[Finding], **facts: Any) -> AuditReport:
@@ -242,6 +247,20 @@ def _dataset(request: VerifyRequest, plan: RunPlan) -> DatasetFact | None:
     loaded = read_dataset(path, rows=plan.rows, limit=None)
     rows = b"".join(encode_dataset_rows(loaded.rows))
     return msgspec.structs.replace(fact, total_rows=loaded.total_rows, rows=rows)
+
+
+def _sources(directory: RunDirectory, plan: RunPlan, recorded: dict[str, str]) -> bytes | None:
+    """What `source_files.json` must be, if the rollout's source still lies in the workspace as the manifest locks it."""
+    name = plan.inputs.rollout.name
+    if not is_path_segment(name):
+        return None
+    try:
+        tree = scan_source_tree(find_workspace(directory.path) / ROLLOUTS_DIRECTORY / name, directory.output_root)
+    except (OsmosisError, OSError):
+        return None
+    data = encode_source_files(tree)
+    proven = recorded.get(SOURCE_FILES) in (None, digest_of([data]))
+    return data if tree.digest == plan.inputs.rollout.source_digest and proven else None
 
 
 # --- What is due --------------------------------------------------------------------------------------------------------------
