@@ -24,7 +24,8 @@ def _sentences(path: str, dataset: str | None) -> Iterator[str]:
     elif path == "source_files.json":
         yield (
             f"{path}: --repair writes it again where rollouts/ still holds the source of the run; "
-            "else restore it from a copy of the run. Without it a refused resume cannot name the files that changed; no number rests on it."
+            "else restore it from a copy of the run. "
+            "Without it a refused resume cannot name the files that changed; no number rests on it."
         )
     elif path == "logs.txt":
         yield f"{path} cannot be rebuilt: restore it from a copy of the run. No number rests on it."
