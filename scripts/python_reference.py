@@ -26,7 +26,15 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "osmosis_ai.rollout.server",
         "osmosis_ai.rollout.client",
         "osmosis_ai.rollout.trajectory",
+        "osmosis_ai.rollout.types",
         "osmosis_ai.testing",
+    ),
+    "For agent frameworks and sandboxes": (
+        "osmosis_ai.rollout.integrations.agents.openai_agents",
+        "osmosis_ai.rollout.integrations.agents.strands",
+        "osmosis_ai.rollout.backend.harbor",
+        "osmosis_ai.rollout.backend.harbor.bubblewrap",
+        "osmosis_ai.packaging",
     ),
     "For rewards, judges and remote rollouts": ("osmosis_ai",),
     "The core: numbers": tuple(
@@ -65,7 +73,7 @@ LONGEST_VALUE = 100
 
 _CODE = re.compile(r"(`+[^`]+`+)")
 _SELF = re.compile(r"\((?:self|cls)(?:, /)?(?:, )?")
-_MARKUP = re.compile(r"([<*\[\]{}])")
+_MARKUP = re.compile(r"([<>*\[\]{}])")
 
 
 class Definition(NamedTuple):
