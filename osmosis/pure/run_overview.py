@@ -42,6 +42,7 @@ class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
     """One run as lists show it. Times are ISO 8601 UTC.
 
     `planned` work items, of which `metrics` knows so many to be done; `metrics` is None before the first of them was written.
+    `as_of` is when metrics were written that are not the last word: more may be durable by now.
     `problem` says why a run is unreadable; then only origin, name and path are known.
     """
 
@@ -51,6 +52,7 @@ class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState
     manifest: Manifest | None = None
     metrics: Metrics | None = None
+    as_of: str | None = None
     planned: int = 0
     rows: int = 0
     problem: str | None = None
@@ -82,8 +84,11 @@ def may_run(metrics: Metrics | None) -> bool:
     return metrics is None or metrics.eval_run.status is EvalRunStatus.RUNNING
 
 
-def local_overview(path: str, name: str, manifest: Manifest, metrics: Metrics | None, *, held: bool) -> RunOverview:
-    """The overview of a local run. `held`: a process has its lock. Metrics that say `running` are left behind by a kill."""
+def local_overview(
+    path: str, name: str, manifest: Manifest, metrics: Metrics | None, *, held: bool, written_at: str | None = None
+) -> RunOverview:
+    """The overview of a local run. `held`: a process has its lock. Metrics that say `running` are left behind by a kill;
+    `written_at` is when they were written."""
     if may_run(metrics):
         state = RunState.RUNNING if held else RunState.INTERRUPTED
     else:
@@ -100,6 +105,7 @@ def local_overview(path: str, name: str, manifest: Manifest, metrics: Metrics | 
         state=state,
         manifest=manifest,
         metrics=metrics,
+        as_of=written_at if may_run(metrics) else None,
         planned=size.total_runs,
         rows=size.sampled_rows,
     )
@@ -124,7 +130,7 @@ def counted_by_journal(overview: RunOverview, history: RunHistory) -> RunOvervie
         info = eval_run_info(overview.manifest, history, running=going_on)
     except (KeyError, TypeError):  # inputs are as read, whatever version wrote them
         return overview
-    return msgspec.structs.replace(overview, metrics=Metrics(info, running_summary(tally)))
+    return msgspec.structs.replace(overview, metrics=Metrics(info, running_summary(tally)), as_of=None)
 
 
 def _is_final(overview: RunOverview, history: RunHistory) -> bool:

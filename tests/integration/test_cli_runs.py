@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,22 @@ def test_runs_in_every_state_are_listed(workspace: Path, capsys: Capture) -> Non
     items = {item["name"]: item["status"] for item in document["items"]}  # type: ignore[attr-defined]
     assert items == {"four": "interrupted", "three": "running", "two": "interrupted", "one": "finished", "five": "unreadable"}
     assert (document["total_count"], document["has_more"], document["archived_count"]) == (5, False, 1)
+    dated = {item["name"] for item in document["items"] if item["as_of"]}  # type: ignore[attr-defined]
+    assert dated == {"two", "three"}
+
+
+def test_a_list_says_when_it_was_counted_and_a_detail_counts(workspace: Path, capsys: Capture) -> None:
+    """A kill leaves old metrics: the list says how old they are, `eval info` has every durable result."""
+    directory = add_run(workspace, "one", EvalRunStatus.RUNNING)
+    found = metrics(EvalRunStatus.RUNNING, 1)
+    (directory / "metrics.json").write_bytes(encode_metrics(found.eval_run, found.summary))
+    os.utime(directory / "metrics.json", (1_796_054_400, 1_796_054_400))
+    items: Any = said(capsys, "eval", "list")["items"]
+    (item,) = items
+    assert (item["progress"]["completed"], item["as_of"]) == (1, "2026-11-30T16:00:00.000000Z")
+    data = said(capsys, "eval", "info", "one")["data"]
+    assert data["summary"]["progress"]["completed"] == 3  # type: ignore[index]
+    assert data["eval_run"]["as_of"] is None  # type: ignore[index]
 
 
 def test_looking_at_runs_changes_no_byte_and_hides_no_lock(workspace: Path, capsys: Capture) -> None:

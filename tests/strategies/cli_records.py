@@ -103,7 +103,7 @@ def overview(name: str, status: EvalRunStatus | None, *, held: bool = False, cre
     """A local run whose metrics say `status`."""
     found = None if status is None else metrics(status, 6 if status is EvalRunStatus.FINISHED else 3)
     made = manifest(name, created_at or "2026-11-30T16:05:00.000000Z")
-    return local_overview(f"{ROOT}/{name}", name, made, found, held=held)
+    return local_overview(f"{ROOT}/{name}", name, made, found, held=held, written_at="2026-11-30T16:09:30Z" if found else None)
 
 
 FINISHED = overview("quiet-otter-12", EvalRunStatus.FINISHED)

@@ -25,6 +25,7 @@ COLUMNS = (
     Column("Done", 7),
     Column("Pass Rate", 8),
     Column("Model", 2),
+    Column("As Of", 1),
 )
 
 STATUS_LABELS = {
@@ -33,6 +34,7 @@ STATUS_LABELS = {
     RunState.INTERRUPTED: "[interrupted]",
     RunState.UNREADABLE: "[unreadable]",
 }
+_AS_OF = "What runs that are not finished have done is as of their last refresh; `osmosis eval info RUN` counts anew."
 ORIGIN_LABELS = {Origin.LOCAL: "Local", Origin.PLATFORM: "Platform"}
 
 
@@ -51,7 +53,8 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class RunItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in the JSON list. The keys of a platform's run, then ours; what a local run has none of is null."""
+    """One run in the JSON list. The keys of a platform's run, then ours; what a local run has none of is null. `as_of` is when
+    the counts of a run that is not finished were taken, null where they are exact."""
 
     id: str | None
     name: str
@@ -66,6 +69,7 @@ class RunItem(msgspec.Struct, frozen=True, kw_only=True):
     creator_name: str | None = None
     platform_url: str | None = None
     progress: Completion
+    as_of: str | None
     pass_rate: float | None
     avg_reward: float | None
     path: str | None
@@ -94,7 +98,7 @@ def run_list_result(
         has_more=rest > 0,
         next_offset=len(runs) if rest > 0 else None,
         extra=ListExtra(root, archived),
-        message=_message(len(runs), total, archived),
+        message="\n".join([_message(len(runs), total, archived), *([_AS_OF] if any(run.as_of for run in runs) else [])]),
         next_steps=(NextStep("list_all", "Show all", (*argv, "--all")),) if rest > 0 else (),
     )
 
@@ -124,6 +128,7 @@ def run_item(run: RunOverview) -> RunItem:
         dataset=Named(run.provenance("dataset_name")),
         rollout=Named(run.input("rollout", "name")),
         progress=Completion(run.done, run.planned),
+        as_of=run.as_of,
         pass_rate=pass_rate(run),
         avg_reward=average_reward(run),
         path=run.path,
@@ -156,4 +161,5 @@ def _cells(run: RunOverview) -> tuple[str, ...]:
         f"{thousands(run.done)}/{thousands(run.planned)}" if run.planned else UNDEFINED,
         percent(summary.passed, summary.completed_samples) if summary else UNDEFINED,
         run.input("model_path") or UNDEFINED,
+        moment(run.as_of) if run.as_of else UNDEFINED,
     )

@@ -16,6 +16,7 @@ from osmosis.pure.journal import RunHistory
 from osmosis.pure.metrics_file import Metrics, decode_metrics
 from osmosis.pure.plan import Manifest, decode_manifest
 from osmosis.pure.run_overview import RunOverview, local_overview, may_run, newest_first, unreadable
+from osmosis.shell.evaluation.clock import utc_at
 from osmosis.shell.evaluation.journal_file import read_journal
 from osmosis.shell.evaluation.own_files import SMALL, kind_of, read_own
 from osmosis.shell.evaluation.run_directory import RunDirectory
@@ -111,7 +112,15 @@ def _overview(directory: RunDirectory, manifest: Manifest | str) -> RunOverview:
     if may_run(metrics) and not held:
         # The run may have ended between the look at its metrics and the look at its lock.
         metrics = _settled(directory, metrics)
-    return local_overview(path, directory.name, manifest, metrics, held=held)
+    written_at = _written_at(directory) if metrics and may_run(metrics) else None
+    return local_overview(path, directory.name, manifest, metrics, held=held, written_at=written_at)
+
+
+def _written_at(directory: RunDirectory) -> str | None:
+    try:
+        return utc_at(directory.metrics.lstat().st_mtime)
+    except OSError:
+        return None
 
 
 def _metrics(directory: RunDirectory) -> Metrics | None:
