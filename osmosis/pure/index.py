@@ -19,7 +19,7 @@ from osmosis.pure.usage import TrajectoryUsage, rollout_usage
 TRAJECTORY_FILENAME = "trajectory.json"
 
 
-class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """One line; the fields stand in the contract's key order. What is absent (None, False) is left out, never null."""
 
     row_index: int

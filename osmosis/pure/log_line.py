@@ -7,7 +7,7 @@ other steering characters are shown as escapes, and the finished line is redacte
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from osmosis.pure.canonical import canonical_json, well_formed
@@ -29,13 +29,31 @@ def log_line(
     at: str, level: str, step: str, message: str, details: Mapping[str, Any] | None = None, redactor: Redactor | None = None
 ) -> str:
     """One finished line, without its newline. Raises ValueError when a number in `details` is not finite."""
-    redactor = redactor or Redactor()
-    line = f"{at} {level} [{step}] {harmless(redactor.text(message))}"
-    if details:
-        # Redacted before it is escaped as well: a value that is itself JSON text would be escaped once more than is looked for.
-        encoded = canonical_json(redactor.json_value(dict(details))).decode().translate(_JSON_CONTROLS)
-        line = f"{line} {harmless(encoded)}"
-    return redactor.text(line)
+    details = dict(details) if details else None
+    line = _line(at, level, step, message, details)
+    # Redacted before it is escaped as well: a value that is itself JSON text would be escaped once more than is looked for.
+    # Most lines hold no secret anywhere, so one search through everything comes first.
+    if redactor is None or not redactor.concerns("\n".join((line, message, *_texts(details)))):
+        return line
+    redacted = None if details is None else redactor.json_value(details)
+    return redactor.text(_line(at, level, step, redactor.text(message), redacted))
+
+
+def _line(at: str, level: str, step: str, message: str, details: dict[str, Any] | None) -> str:
+    line = f"{at} {level} [{step}] {harmless(message)}"
+    return f"{line} {harmless(canonical_json(details).decode().translate(_JSON_CONTROLS))}" if details else line
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every string among the values of a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def harmless(text: str) -> str:

@@ -65,7 +65,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with every secret replaced. Text without a secret comes back unchanged."""
-        return self.stream().finish(text)
+        return self.stream().finish(text) if self.concerns(text) else text
+
+    def concerns(self, text: str) -> bool:
+        """Whether a secret stands in `text`, be it inside a marker."""
+        return bool(self._found(text))
 
     def json_value(self, value: Any) -> Any:
         """A decoded JSON value with every string value redacted. Keys, numbers and structure stay (ruling 13)."""

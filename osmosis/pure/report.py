@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, frozen=True):
     working: tuple[WorkItem, ...] = ()
 
 
-class ItemFinished(msgspec.Struct, frozen=True):
+class ItemFinished(msgspec.Struct, frozen=True, gc=False):
     """One item just became durable. `passed` by the run's threshold; `tokens` as the bridge saw them, `cost_usd` as known."""
 
     item: WorkItem

@@ -145,6 +145,8 @@ class RichText:
     def __init__(self, stream: SteadyStream, *, width: int | None = None) -> None:
         """`width` in columns; by default the terminal's, or 80 where there is none."""
         self.console = Console(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, width=width)
+        # What is no terminal now never becomes one: lines need neither styles nor wrapping there, and a run has many.
+        self._unstyled = not self.console.is_terminal
 
     def result(self, result: CommandResult) -> None:
         """Write a scrubbed result."""
@@ -156,6 +158,10 @@ class RichText:
 
     def line(self, text: str, emphasis: str = "", emphasised: int | None = None, *, prose: bool = True) -> None:
         """Write one line; `emphasis` styles its first `emphasised` characters, or all of it. `prose` wraps between words."""
+        if self._unstyled and text.isprintable():
+            self.console.file.write(f"{text}\n")
+            self.console.file.flush()
+            return
         styled = _prose(text) if prose else Text(text)
         if emphasis:
             styled.stylize(emphasis, 0, emphasised)

@@ -49,6 +49,7 @@ from osmosis.pure.supervisor import Phase, State, advance, progress
 from osmosis.pure.tally import Tally
 from osmosis.shell.bridge.server import Bridge
 from osmosis.shell.evaluation.clock import utc_now
+from osmosis.shell.evaluation.collector import settled_garbage
 from osmosis.shell.evaluation.journal_file import JournalWriter
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutClient, ServerUnreachable, shortened
@@ -118,12 +119,13 @@ class Session:
             on_failed=lambda error: self._post(JournalFailed(utc_now(), f"the journal cannot be written: {_why(error)}")),
         )
         try:
-            async with RolloutClient(self._server.url) as self._client:
-                self._show_progress()
-                self._spawn(self._follow_waits())
-                self._post(Ready(utc_now(), self._capacity))
-                while self.state.phase is not Phase.DONE:
-                    self._take(await self._events.get())
+            with settled_garbage():
+                async with RolloutClient(self._server.url) as self._client:
+                    self._show_progress()
+                    self._spawn(self._follow_waits())
+                    self._post(Ready(utc_now(), self._capacity))
+                    while self.state.phase is not Phase.DONE:
+                        self._take(await self._events.get())
         finally:
             await self._close()
         return self.state
