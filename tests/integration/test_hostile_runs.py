@@ -18,6 +18,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+import osmosis
+from osmosis.pure.errors import OsmosisError
 from osmosis.shell.cli.main import main
 from tests.integration.golden_run import (
     NAME,
@@ -314,6 +316,22 @@ def test_a_report_takes_no_text_from_behind_a_link(root: Path, name: str) -> Non
             path.write_bytes(path.read_bytes().replace(b'"steps": [', f'"steps": [{{"message": "{MARK}"}},'.encode()))
     assert main([*COMMANDS["report"], "--plain"]) == 0
     assert MARK not in Path("report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "index.jsonl", "events.jsonl", "dataset_rows.jsonl"])
+def test_an_opened_run_is_not_led_out_either(root: Path, name: str) -> None:
+    """`open_run` refuses what the commands refuse, in the same words."""
+    leads_out(name)(root)
+    with pytest.raises(OsmosisError, match="symlink"):
+        osmosis.open_run(root)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "index.jsonl"])
+def test_scanned_runs_are_not_led_out_either(root: Path, name: str) -> None:
+    """So does `scan_runs`, for the files that it needs."""
+    leads_out(name)(root)
+    with pytest.raises(OsmosisError, match="symlink"):
+        osmosis.scan_runs(root.parent)
 
 
 def test_a_run_s_name_that_is_a_link_is_refused(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,8 @@ does not hold (usage that a trajectory reported), for the very same rollouts onl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from osmosis.pure.dataset_rows import DatasetRow, decode_dataset_rows
@@ -28,8 +30,14 @@ MOST_PLANNED = 1_000_000_000
 
 def read_run(directory: RunDirectory) -> StoredRun:
     """The run at `directory`. Raises OsmosisError for a manifest, journal or index that is not what it should be."""
-    try:
+    with _in_words(directory):
         return _read(directory)
+
+
+@contextmanager
+def _in_words(directory: RunDirectory) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise OsmosisError(
             f"Run {directory.name} cannot be read: {error.strerror or error}.",
@@ -38,8 +46,14 @@ def read_run(directory: RunDirectory) -> StoredRun:
         ) from None
 
 
+def manifest_of(directory: RunDirectory) -> Manifest:
+    """The manifest of the run at `directory`. Raises OsmosisError."""
+    with _in_words(directory):
+        return decode_manifest(read_own(directory.manifest, SMALL), str(directory.manifest))
+
+
 def _read(directory: RunDirectory) -> StoredRun:
-    manifest = decode_manifest(read_own(directory.manifest, SMALL), str(directory.manifest))
+    manifest = manifest_of(directory)
     rows = planned_rows(manifest)
     planned = rows.count * _runs(manifest, directory)
     _refuse_boundless(planned, rows.count, directory)

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
+from osmosis.pure.artifacts import EntryKind
 from osmosis.pure.index_frame import INDEX_SCHEMA, graded_expression, index_frame, passed_expression
 from osmosis.pure.metrics_file import EvalRunStatus
-from osmosis.pure.plan import Manifest, decode_manifest
+from osmosis.pure.plan import Manifest
+from osmosis.shell.evaluation.own_files import kind_of
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_location import run_directories
-from osmosis.shell.evaluation.run_reader import read_run
+from osmosis.shell.evaluation.run_reader import manifest_of, read_run
 from osmosis.shell.evaluation.stored_files import read_metrics
 
 RUN_COLUMNS: dict[str, pl.DataType] = {
@@ -38,10 +40,10 @@ def scan_runs(folder: str | Path) -> pl.LazyFrame:
 
 
 def _scan(directory: RunDirectory) -> pl.LazyFrame:
-    manifest = decode_manifest(directory.manifest.read_bytes(), str(directory.manifest))
+    manifest = manifest_of(directory)
     metrics = read_metrics(directory)
     finished = metrics is not None and metrics.eval_run.status is EvalRunStatus.FINISHED
-    if finished and directory.index.is_file() and directory.index.stat().st_size:
+    if finished and kind_of(directory.index) is EntryKind.FILE and directory.index.stat().st_size:
         samples = pl.scan_ndjson(directory.index, schema=INDEX_SCHEMA)
     else:
         samples = index_frame(read_run(directory).index).lazy()
