@@ -25,7 +25,8 @@ from tests.integration.test_document_snippets import PAGES as PYTHON_PAGES
 from tests.integration.workspaces import CHECKOUT
 
 DOCS = CHECKOUT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md"])
+EXAMPLE = CHECKOUT / "examples" / "workspace" / "README.md"
+PAGES = sorted([*DOCS.glob("*.md"), CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", EXAMPLE])
 
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?<=\n\n)(?: {4}\S.*\n)+")
@@ -167,6 +168,18 @@ def test_the_page_on_ci_can_be_typed(tmp_path: Path) -> None:
     assert "passed" in done.stdout.lower()
     assert (workspace / "junit.xml").is_file()
     assert len(server.requests) == asked > 256
+
+
+@pytest.mark.slow
+def test_the_example_can_be_typed(tmp_path: Path) -> None:
+    """The replay, and then a model of one's own at the page's address."""
+    workspace = example_workspace(tmp_path / "workspace")
+    replay, own = snippets(EXAMPLE, "sh")
+    typed(replay, workspace)
+    with FakeModelServer(answer) as server:
+        typed(own.replace("http://127.0.0.1:8080/v1", server.base_url), workspace)
+    assert len(server.requests) > 256
+    assert len(list((workspace / ".osmosis" / "evals").glob("*/metrics.json"))) == 2
 
 
 @pytest.mark.slow
