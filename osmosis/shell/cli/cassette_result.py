@@ -16,6 +16,8 @@ from osmosis.shell.cli.result import Block, OperationResult, Section, Table
 
 CALL_LIMIT = 20
 """Calls shown to a person; JSON has them all."""
+_DIGEST_SHOWN = 12
+"""Hex digits that tell requests of one cassette apart."""
 
 
 class InspectResource(msgspec.Struct, frozen=True):
@@ -114,4 +116,4 @@ def _call_text(line: CallLine) -> str:
     kind = "stream" if line.stream else f"status {line.status}"
     tokens = "" if line.tokens is None else f", {thousands(line.tokens)} tokens"
     again = f" (repeat {line.ordinal})" if line.ordinal else ""
-    return f"row {line.row} run {line.run}{again}: {kind}{tokens}, {line.digest}"
+    return f"row {line.row} run {line.run}{again}: {kind}{tokens}, request {line.digest.rpartition(':')[2][:_DIGEST_SHOWN]}"

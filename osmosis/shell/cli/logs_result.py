@@ -15,6 +15,8 @@ OPERATION = "eval.logs"
 LINE = "log.line"
 END = "log.end"
 
+_USUAL = "INFO"
+_TO_THE_SECOND = len("2026-11-30T16:05:04")
 COLUMNS = (Column("Time", 2), Column("Level", 1), Column("Step", 3), Column("Message", 4))
 
 
@@ -73,8 +75,18 @@ def _cells(entry: LogEntry) -> tuple[str, ...]:
 
 
 def _line(entry: LogEntry) -> str:
-    head = f"{entry.timestamp} {entry.level:<7} [{entry.step}] " if entry.timestamp else ""
-    return head + _message(entry)
+    """For eyes: time to the second, the level where it is not the usual one, details as `key=value`."""
+    details = (f"{key}={_value(value)}" for key, value in (entry.details or {}).items())
+    if entry.timestamp is None:
+        return " ".join([entry.message, *details])
+    level = [] if entry.level == _USUAL else [str(entry.level)]
+    time = entry.timestamp[:_TO_THE_SECOND].replace("T", " ")
+    return " ".join([time, *level, f"[{entry.step}]", entry.message, *details])
+
+
+def _value(value: object) -> str:
+    plain = isinstance(value, str) and value and " " not in value
+    return str(value) if plain else canonical_json(value).decode()
 
 
 def _message(entry: LogEntry) -> str:
