@@ -49,11 +49,8 @@ def encode_dataset_rows(rows: Iterable[Row]) -> Iterator[bytes]:
 
 def describe_row(row: Row, row_index: int) -> DatasetRow:
     """The line of one row, its texts cut but not yet well formed."""
-    prompt = row.user_prompt
-    if prompt is None:
-        prompt = "" if row.metadata is None else canonical_json(row.metadata).decode()
-    label = row.label
-    return DatasetRow(row_index, prompt[:PROMPT_LENGTH], label if label is None else label[:LABEL_LENGTH])
+    prompt = row.user_prompt or (canonical_json(row.metadata).decode() if row.metadata else "")
+    return DatasetRow(row_index, prompt[:PROMPT_LENGTH], row.label and row.label[:LABEL_LENGTH])
 
 
 def _well_formed(row: DatasetRow) -> DatasetRow:

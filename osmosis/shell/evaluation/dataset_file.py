@@ -13,6 +13,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from osmosis.pure.digest import ContentHasher, FingerprintHasher
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.known_dataset import KnownDataset
 from osmosis.pure.selection import RowSelection, resolve_selection
-from osmosis.shell.evaluation.file_digest import hashed_chunks, take_in
+from osmosis.shell.evaluation.file_digest import CHUNK_BYTES, hashed_chunks, take_in
 from osmosis.shell.evaluation.stored_rows import RowStore, StoredRows, store_rows
 
 _TEXT_FORMATS = {".jsonl": JSONL, ".csv": CSV}
@@ -134,7 +135,7 @@ def _read(path: Path, label: str, hasher: FingerprintHasher, *, rows: RowSelecti
         with unpacking(path, label, rows=rows, limit=limit) as parquet:
             take_in(file, hasher)
             summary = parquet.finish()
-            batches = JSONL.read(hashed_chunks(parquet.rows, FingerprintHasher()), label)
+            batches = JSONL.read(iter(partial(parquet.rows.read, CHUNK_BYTES), b""), label)
             survey = DatasetSurvey(rows=None, limit=None, label=label)
             store = store_rows(batches, survey, JSONL, parquet.rows, label)
             return _Found(summary.selected, summary.total_rows, store)

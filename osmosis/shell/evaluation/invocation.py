@@ -133,7 +133,6 @@ class Invocation:
             await preflight(endpoint, redactor=redactor)
         archived = archive_earlier(self._preparation, self._files, self._view)
         try:
-            self._preparation.dataset.rows.load()
             manifest = self._manifest or create_run(self._preparation, self._files, endpoint)
             if self._manifest is not None:
                 restore_dataset_rows(self._files, self._directory, self._preparation.dataset.rows)

@@ -75,6 +75,8 @@ def _run_locked(preparation: Preparation, view: RunView, files: FileLayer) -> Ru
             from osmosis.shell.evaluation.invocation import Invocation  # noqa: PLC0415
 
             try:
+                # Of a dataset that was only recognised so far; here an interrupt ends that at once.
+                preparation.dataset.rows.load()
                 return Invocation(preparation, view, files, manifest, reading, work, standby).perform()
             except KeyboardInterrupt:
                 exists = preparation.directory.path.exists()

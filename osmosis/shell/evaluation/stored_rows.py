@@ -117,6 +117,8 @@ class StoredRows:
         return _numbered(self._store.row(self._records[row_index]), self._source_rows[row_index])
 
     def __iter__(self) -> Iterator[Row]:
+        if self._store.survey.selected == self._selected:
+            return iter(self._store)
         return map(_numbered, self._store, self._selected.indices())
 
 
