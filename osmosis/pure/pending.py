@@ -18,7 +18,7 @@ from osmosis.pure.finding import FileFact, Finding, Severity
 from osmosis.pure.metrics_file import EvalRunStatus, Metrics, decode_metrics
 from osmosis.pure.projection_audit import COPIES, INDEX, METRICS, SUMMARY, Rebuilt, stem_of
 
-PENDING = "the run was cut short, and its next start or --repair writes it"
+PENDING = "is not written to its end, because the run was cut short: its next start or --repair writes it"
 _RESUMED = b', "resumed": true'
 
 
@@ -49,7 +49,7 @@ def excused(
     """
     if finding.severity is Severity.WARNING or not _explained(finding.path, entry, due, with_result, retried):
         return finding
-    return msgspec.structs.replace(finding, what=f"{finding.what}; {PENDING}", severity=Severity.WARNING)
+    return msgspec.structs.replace(finding, what=PENDING, line=None, severity=Severity.WARNING)
 
 
 def _explained(

@@ -51,7 +51,13 @@ async def test_a_new_grader_over_stored_samples(workspace: Workspace, model: Stu
     parent = json.loads((workspace.run_directory("first") / "manifest.json").read_bytes())
     assert manifest["provenance"]["parent_run_name"] == "first"
     assert manifest["inputs"]["regraded_from"] == parent["local_run_id"]
-    assert (await workspace.run(words=["eval", "verify", "second", "--json"])).code == 0
+    assert (await workspace.run(words=["eval", "verify", "second", "--json"])).resource["findings"] == []
+    found = (await workspace.run(words=["eval", "verify", "first", "--json"])).resource["findings"]
+    assert [one["where"].rpartition("/")[2] for one in found] == ["sample.json"], "what was deleted above is missed"
+    compared = await workspace.run(words=["eval", "compare", "first", "second", "--json"])
+    (comparison,) = compared.resource["comparisons"]
+    assert comparison["duration_ms"]["baseline"] is comparison["tokens"]["baseline"] is None
+    assert [note.partition(":")[2] for note in comparison["notes"]] == [" latency left out", " tokens and cost left out"]
     refused = await workspace.run("--name", "second", "--json")
     assert refused.code == 1
     assert "regraded_from" in refused.said
