@@ -20,6 +20,7 @@ from tests.integration.crash_lab import Lab
 from tests.integration.golden_run import (
     DATASET,
     append,
+    change_lines,
     contents,
     copy_run,
     edit,
@@ -248,6 +249,14 @@ def test_results_without_digests_are_said_to_be_judged_by_copies_alone(tmp_path:
     report = verify(copy_run(tmp_path))
     assert (report.status, report.findings) == (AuditStatus.SOUND, ())
     assert report.unchecked[0].startswith("8 results: the journal holds no digests")
+
+
+@pytest.mark.parametrize("left", range(31))
+def test_a_journal_that_was_cut_at_a_line_is_noticed(root: Path, left: int) -> None:
+    """However many lines are gone, and although each that is left is sound, the run is not."""
+    change_lines("events.jsonl", lambda lines: lines[:left])(root)
+    errors = {finding.path for finding in verify(root).findings if finding.severity is Severity.ERROR}
+    assert errors & {"events.jsonl", "metrics.json"}
 
 
 # --- The log ------------------------------------------------------------------------------------------------------------------
