@@ -225,7 +225,6 @@ HEAVY = ("polars", "litellm", "aiohttp", "httpx", "pydantic", "numpy", "asyncio"
         (["--version"], 60),
         (["eval", "run", "--help"], 85),
         (["--plain", "eval"], 85),
-        (["eval", "run", "c.toml", "--help"], 340),
         (["--json", "evl"], 320),
     ],
 )

@@ -16,7 +16,6 @@ BUDGETS = [
     (["--version"], 60, {"cyclopts", "rich", "msgspec", *HEAVY}),
     (["eval", "run", "--help"], 85, {"cyclopts", "rich", "msgspec", *HEAVY}),
     (["eval"], 85, {"cyclopts", "rich", "msgspec", *HEAVY}),
-    (["eval", "run", "c.toml", "--help"], 340, HEAVY),
     (["eval", "list", "--json"], 330, {"rich", *HEAVY}),
     (["eval", "list"], 400, HEAVY),
     (["eval", "logs", "x", "--json"], 330, {"rich", *HEAVY}),

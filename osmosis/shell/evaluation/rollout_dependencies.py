@@ -51,7 +51,11 @@ async def import_entrypoint(
             hint='Serve below `if __name__ == "__main__":`, so that the file can be imported.',
         ) from None
     if code != 0:
-        raise OsmosisError(f"{entrypoint} cannot be imported (exit code {code}).", problems=last_words(output))
+        raise OsmosisError(
+            f"{entrypoint} cannot be imported (exit code {code}).",
+            problems=last_words(output),
+            hint=f"Correct {entrypoint}, or add what it imports to the dependencies in {project.name}/pyproject.toml.",
+        )
 
 
 async def _run(
