@@ -17,7 +17,9 @@ from cyclopts import ArgumentCollection
 
 from osmosis import __version__
 from osmosis.pure.errors import ErrorCode
-from osmosis.shell.cli.exit_codes import ExitCode
+from osmosis.pure.finding import AuditStatus
+from osmosis.pure.report import RunStatus
+from osmosis.shell.cli.exit_codes import AUDIT_EXIT_CODES, RUN_EXIT_CODES, ExitCode
 from osmosis.shell.cli.main import main
 from tests.strategies.cli_tree import COMMANDS, GROUPS, TREE
 
@@ -247,3 +249,18 @@ def test_a_word_that_is_no_command(group: str, mode: list[str], capsys: Capture)
     names = sorted(name for name in TREE[tuple(group.split())] if not name.startswith("-"))
     assert out == ""
     assert err.splitlines()[0] == f'Error: Unknown command "xyzzy". Commands: {", ".join(names)}.'
+
+
+def test_every_ending_has_its_exit_code() -> None:
+    """Ruling 12 as a table: 0 done, nothing to do or declined; 1 incomplete or unsound; 3 all failed; 130 interrupted."""
+    assert {status: int(code) for status, code in RUN_EXIT_CODES.items()} == {
+        RunStatus.SUCCESS: 0,
+        RunStatus.NOOP: 0,
+        RunStatus.CANCELLED: 0,
+        RunStatus.PARTIAL: 1,
+        RunStatus.ALL_FAILED: 3,
+        RunStatus.INTERRUPTED: 130,
+    }
+    assert set(RUN_EXIT_CODES) == set(RunStatus)
+    assert set(AUDIT_EXIT_CODES) == set(AuditStatus)
+    assert {int(code) for code in ExitCode} == {0, 1, 2, 3, 4, 5, 130}

@@ -177,3 +177,13 @@ def test_what_is_still_to_run_is_what_has_no_new_result(outcomes: list[Outcome |
             history.add(effect.result)
     assert still_to_run(state.assignment.workload, history, "i") == outcomes.count(None)
     assert still_to_run(state.assignment.workload, history, "another") == len(outcomes)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3))
+def test_last_words_are_left_to_the_report(last_words: list[str]) -> None:
+    """The moment a server is lost, one line says so; what it said last is quoted once, at the end."""
+    state, _ = fresh()
+    reason = "\n".join(["the rollout server exited (killed by SIGKILL)", *last_words])
+    after, _, text = tell(state, ServerLost(AT, reason))
+    assert text == "stopping: the rollout server exited (killed by SIGKILL)"
+    assert after.reason == reason
