@@ -37,7 +37,7 @@ OTLP_ENDPOINT_ENV: Final = "OSMOSIS_ROLLOUT_OTLP_ENDPOINT"
 LIFELINE_ENV: Final = "_OSMOSIS_ROLLOUT_LIFELINE_FD"
 """Names the inherited read end of a pipe whose write end the runner holds: end of file means that the runner is gone."""
 LEAVE_ENV: Final = "_OSMOSIS_ROLLOUT_LEAVE_FD"
-"""Names the inherited read end of a pipe: a byte means that the server may go on, end of file that it is not needed."""
+"""Names the inherited read end of a pipe: the artifact root means that the server may go on, nothing that it is not needed."""
 
 DEFAULT_PORT: Final = 8000
 DEFAULT_RESULT_WAIT_TIMEOUT_SEC: Final = 30.0

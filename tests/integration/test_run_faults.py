@@ -17,7 +17,7 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.process_identity import ProcessRecord
 from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
-from osmosis.shell.evaluation.standby import Launch
+from osmosis.shell.evaluation.standby import Launch, Start
 from tests.integration.stub_model import StubModel
 from tests.integration.workspaces import Ended, Workspace, alive, group_members
 
@@ -178,12 +178,9 @@ async def test_a_server_that_never_becomes_healthy_is_given_up(tmp_path: Path, w
         "h.HTTPServer(('127.0.0.1', int(os.environ['_OSMOSIS_ROLLOUT_PORT'])), S).serve_forever()\n"
     )
     launch = Launch(
-        project=workspace.project,
-        entrypoint="main.py",
-        environment=workspace.environment,
+        start=Start(workspace.project, "main.py", workspace.environment),
         run_directory=tmp_path,
         trials=tmp_path / "trials",
-        instance_id="abc",
         created_at="2026-11-30T00:00:00Z",
         health_timeout=6.0,
     )

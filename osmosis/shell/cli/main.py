@@ -28,11 +28,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if _show_help(words, set(arguments) & _MODE_FLAGS):
             return 0
-        from osmosis.shell.cli.program import run_program  # noqa: PLC0415 - the fast path above comes first
+        if words[:2] != ["eval", "run"]:
+            return _run(arguments)
+        from osmosis.shell.evaluation.head_start import head_start  # noqa: PLC0415
 
-        return run_program(arguments)
+        with head_start(words):
+            return _run(arguments)
     except KeyboardInterrupt:
         return 130
+
+
+def _run(arguments: list[str]) -> int:
+    from osmosis.shell.cli.program import run_program  # noqa: PLC0415 - the fast paths above come first
+
+    return run_program(arguments)
 
 
 def _show_help(words: list[str], modes: set[str]) -> bool:

@@ -47,7 +47,7 @@ from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_creation import archive_earlier, create_run
 from osmosis.shell.evaluation.run_evidence import RunEvidence
 from osmosis.shell.evaluation.run_log import RunLog
-from osmosis.shell.evaluation.server_launch import launch_of
+from osmosis.shell.evaluation.server_launch import launch_of, start_of
 from osmosis.shell.evaluation.signals import interrupts_to
 from osmosis.shell.evaluation.standby import Standby, standing_by
 from osmosis.shell.evaluation.view import RunView
@@ -112,13 +112,13 @@ class Invocation:
         with self._interrupts():
             async with AsyncExitStack() as stack:
                 standby = self._standby_for(environment) or stack.enter_context(
-                    standing_by(launch_of(self._preparation, environment))
+                    standing_by(start_of(self._preparation, environment))
                 )
                 return await self._evaluate_beside(standby, endpoint, environment, redactor)
 
     def _standby_for(self, environment: Mapping[str, str]) -> Standby | None:
         """The one that was started already, if nothing that was learnt since then belongs into its environment."""
-        if self._standby is None or self._standby.launch.environment == environment:
+        if self._standby is None or self._standby.begun == start_of(self._preparation, environment):
             return self._standby
         self._standby.abandon()
         return None
@@ -174,8 +174,8 @@ class Invocation:
             self._log_start(log)
             await self._prepare_rollout(environment, log)
             bridge = await self._start_bridge(stack, endpoint, redactor)
-            launch = standby.launch if standby else launch_of(self._preparation, environment)
-            self._view.milestone(f"starting rollout server ({launch.entrypoint})")
+            launch = launch_of(self._preparation, environment)
+            self._view.milestone(f"starting rollout server ({launch.start.entrypoint})")
             server = await RolloutProcess.start(launch, log, self._files, *([standby] if standby else []))
             stack.push_async_callback(server.stop, 0.0)
             self._welcome(server, state.assignment)

@@ -56,7 +56,7 @@ from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.run_reader import load_dataset_of, read_run
 from osmosis.shell.evaluation.source_tree import scan_source_tree
-from osmosis.shell.evaluation.standby import Launch
+from osmosis.shell.evaluation.standby import Launch, Start
 from osmosis.shell.evaluation.stored_files import SAMPLE_FILE, read_trial_file
 from osmosis.shell.evaluation.workspace import find_workspace, locate_config
 
@@ -196,12 +196,9 @@ async def _grade(
         await sync_environment(plan.project, environment, log)
         milestone(f"starting rollout server ({plan.config.experiment.entrypoint})")
         launch = Launch(
-            project=plan.project,
-            entrypoint=plan.config.experiment.entrypoint,
-            environment={**environment, STORED_SAMPLES_ENV: stored},
+            start=Start(plan.project, plan.config.experiment.entrypoint, {**environment, STORED_SAMPLES_ENV: stored}),
             run_directory=plan.directory.path,
             trials=plan.directory.trials,
-            instance_id=uuid.uuid4().hex,
             created_at=utc_now(),
         )
         server = await RolloutProcess.start(launch, log, files)

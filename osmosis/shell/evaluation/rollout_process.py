@@ -27,7 +27,7 @@ from osmosis.pure.protocol import (
     RemoteProtocolError,
     decode_health,
 )
-from osmosis.shell.evaluation.child_process import ChildProcess, exit_text, last_words
+from osmosis.shell.evaluation.child_process import exit_text, last_words
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.orphans import SERVER_RECORD
 from osmosis.shell.evaluation.process_identity import ProcessRecord, start_token
@@ -51,16 +51,17 @@ _UNAUTHORISED = frozenset({401, 403})
 class RolloutProcess:
     """A started rollout server. `start` returns once it is healthy."""
 
-    def __init__(self, launch: Launch, process: ChildProcess, port: int, lifeline: int, log: RunLog, files: FileLayer) -> None:
-        self.port = port
+    def __init__(self, launch: Launch, standby: Standby, log: RunLog, files: FileLayer) -> None:
+        self.port = standby.port
         self.health = Health()
         self.sdk_version: str | None = None
         self._launch = launch
-        self._process = process
+        self._process = standby.process
+        self._instance_id = standby.instance_id
         self._files = files
-        self._lifeline = lifeline
+        self._lifeline = standby.lifeline
         self._output = log.child("rollout-server")
-        self._reader = asyncio.create_task(process.tee(self._output))
+        self._reader = asyncio.create_task(self._process.tee(self._output))
         self._exit = asyncio.create_task(self._wait())
         self._trouble = "it does not answer"
         self._kill_at: float | None = None
@@ -80,21 +81,21 @@ class RolloutProcess:
     async def start(cls, launch: Launch, log: RunLog, files: FileLayer, standby: Standby | None = None) -> RolloutProcess:
         """Start the server and wait until it is healthy. A port that somebody else took first is tried once more.
 
-        A `standby` of the same launch goes on instead of a new process, if it is still there. Raises OsmosisError that quotes
+        A `standby` with the same start goes on instead of a new process, if it is still there. Raises OsmosisError that quotes
         the server's last lines; nothing is left running.
         """
-        if launch.port is not None:
-            _require_free(launch.port)
+        if launch.start.port is not None:
+            _require_free(launch.start.port)
         for attempt in range(_PORT_TRIES):
-            if attempt or standby is None or not standby.leave():
-                standby = Standby.start(launch)
-                standby.leave()
-            server = await cls._adopt(standby, log, files)
+            if attempt or standby is None or not standby.leave(launch.trials):
+                standby = Standby.start(launch.start)
+                standby.leave(launch.trials)
+            server = await cls._adopt(launch, standby, log, files)
             try:
                 await server._become_healthy()
             except _PortTaken as taken:
                 await server.stop(0.0)
-                if launch.port or attempt == _PORT_TRIES - 1:
+                if launch.start.port or attempt == _PORT_TRIES - 1:
                     raise _taken(taken.port) from None
             except BaseException:
                 await server.stop(0.0)
@@ -104,12 +105,10 @@ class RolloutProcess:
         raise AssertionError("unreachable")
 
     @classmethod
-    async def _adopt(cls, standby: Standby, log: RunLog, files: FileLayer) -> RolloutProcess:
-        launch, process, port = standby.launch, standby.process, standby.port
-        server = cls(launch, process, port, standby.lifeline, log, files)
-        record = ProcessRecord(
-            process.pid, process.pid, start_token(process.pid) or "", launch.instance_id, port, launch.created_at
-        )
+    async def _adopt(cls, launch: Launch, standby: Standby, log: RunLog, files: FileLayer) -> RolloutProcess:
+        pid = standby.process.pid
+        server = cls(launch, standby, log, files)
+        record = ProcessRecord(pid, pid, start_token(pid) or "", standby.instance_id, standby.port, launch.created_at)
         try:
             files.replace(launch.run_directory / SERVER_RECORD, msgspec.json.encode(record), step="server_record")
         except BaseException:
@@ -134,7 +133,7 @@ class RolloutProcess:
                     raise OsmosisError(
                         f"The rollout server ended before it was ready ({exit_text(self._exit.result())}).",
                         problems=last_words(self._output),
-                        hint=f"Look at {self._launch.project / self._launch.entrypoint} and its dependencies.",
+                        hint=f"Look at {self._launch.start.project / self._launch.start.entrypoint} and its dependencies.",
                     )
                 if time.monotonic() > deadline:
                     raise OsmosisError(
@@ -178,7 +177,7 @@ class RolloutProcess:
         except RemoteProtocolError as error:
             self._trouble = str(error)
             return False
-        if headers.get(INSTANCE_ID_HEADER, health.instance_id) != self._launch.instance_id:
+        if headers.get(INSTANCE_ID_HEADER, health.instance_id) != self._instance_id:
             raise _PortTaken(self.port)
         self.health = health
         self.sdk_version = headers.get(SDK_VERSION_HEADER)

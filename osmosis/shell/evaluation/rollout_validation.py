@@ -30,7 +30,7 @@ from osmosis.shell.evaluation.rollout_client import AdmissionRefused, RolloutCli
 from osmosis.shell.evaluation.rollout_dependencies import import_entrypoint, sync_environment
 from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
-from osmosis.shell.evaluation.standby import Launch
+from osmosis.shell.evaluation.standby import Launch, Start
 from osmosis.shell.evaluation.stub_model import StubModel
 from osmosis.shell.evaluation.workspace import find_workspace
 
@@ -167,12 +167,9 @@ class _Trial:
     def _launch(self) -> Launch:
         trials = self._place / "trials"
         return Launch(
-            project=self._project,
-            entrypoint=self._request.entrypoint,
-            environment=self._environment,
+            start=Start(self._project, self._request.entrypoint, self._environment),
             run_directory=self._place,
             trials=trials,
-            instance_id=uuid.uuid4().hex,
             created_at=utc_now(),
         )
 

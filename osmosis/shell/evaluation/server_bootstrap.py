@@ -29,6 +29,7 @@ from typing import Any
 INSTANCE_ID_ENV = "_OSMOSIS_ROLLOUT_INSTANCE_ID"
 LIFELINE_ENV = "_OSMOSIS_ROLLOUT_LIFELINE_FD"
 LEAVE_ENV = "_OSMOSIS_ROLLOUT_LEAVE_FD"
+ARTIFACT_ROOT_ENV = "_OSMOSIS_ROLLOUT_ARTIFACT_ROOT"
 INSTANCE_ID_HEADER = b"x-osmosis-rollout-instance-id"
 SDK_VERSION_HEADER = b"x-osmosis-rollout-sdk-version"
 
@@ -112,7 +113,7 @@ class _Signing:
 
 
 def _await_leave(entrypoint: str) -> None:
-    """Get ready, and go on when the runner has written a byte; without one before it closes its end, there is nothing to do."""
+    """Get ready, and go on when the runner has said where rollouts keep their files; if it ends without a word, so do we."""
     descriptor = os.environ.pop(LEAVE_ENV, "")
     if not descriptor.isdecimal():
         return
@@ -120,11 +121,13 @@ def _await_leave(entrypoint: str) -> None:
     try:
         os.set_inheritable(leave, False)
         _import_packages(entrypoint)
-        if not os.read(leave, 1):
-            sys.exit(0)
-        os.close(leave)
+        with open(leave, "rb") as words:
+            artifact_root = words.read()
     except OSError:
         sys.exit(1)
+    if not artifact_root:
+        sys.exit(0)
+    os.environ[ARTIFACT_ROOT_ENV] = os.fsdecode(artifact_root)
 
 
 def _import_packages(entrypoint: str) -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from osmosis.shell.evaluation.clock import utc_now
+from osmosis.shell.evaluation.head_start import take_over
 from osmosis.shell.evaluation.preparation import Preparation
-from osmosis.shell.evaluation.standby import Launch, Standby, standing_by
+from osmosis.shell.evaluation.standby import Launch, Standby, Start, standing_by
 
 
-def launch_of(preparation: Preparation, environment: Mapping[str, str]) -> Launch:
-    """The launch of a run's server in `environment`, with an identity of its own."""
-    return Launch(
+def start_of(preparation: Preparation, environment: Mapping[str, str]) -> Start:
+    """What a run's server begins with."""
+    return Start(
         project=preparation.project,
         entrypoint=preparation.config.experiment.entrypoint,
         environment=dict(environment),
+        port=preparation.request.rollout_port,
+    )
+
+
+def launch_of(preparation: Preparation, environment: Mapping[str, str]) -> Launch:
+    """The launch of a run's server in `environment`."""
+    return Launch(
+        start=start_of(preparation, environment),
         run_directory=preparation.directory.path,
         trials=preparation.directory.trials,
-        instance_id=uuid.uuid4().hex,
         created_at=utc_now(),
-        port=preparation.request.rollout_port,
     )
 
 
@@ -33,5 +39,10 @@ def early_standby(preparation: Preparation) -> Iterator[Standby | None]:
     if preparation.request.secrets_file or not all(os.environ.get(name) for name in names):
         yield None
         return
-    with standing_by(launch_of(preparation, {**os.environ, **preparation.config.env})) as standby:
+    start = start_of(preparation, {**os.environ, **preparation.config.env})
+    ahead = take_over(start)
+    if ahead is not None:
+        yield ahead
+        return
+    with standing_by(start) as standby:
         yield standby

@@ -1,0 +1,85 @@
+"""Starts the Python that a run will need while the command line is still being understood (issue 6, decision 0061).
+
+Understanding it takes longer than everything that comes before the rollout server's process can start. So the words are guessed
+at: which config, and is the run a new one. Nothing depends on the guess. Whoever starts the server takes the process over if it
+began with exactly what the run needs, and it ends unused otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmosis.pure.config import EvalConfig, decode_config
+from osmosis.pure.errors import OsmosisError
+from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, ROLLOUTS_DIRECTORY, locate_config
+
+if TYPE_CHECKING:
+    from osmosis.shell.evaluation.standby import Standby, Start
+
+_SETTLED_LATER = ("--help", "-h", "--output", "-o", "--secrets-file", "--rollout-port", "--retry-failed", "--fresh")
+"""Options with which it is not worth guessing: there is no run, or it is there already, or its process needs what they say."""
+
+_ahead: list[Standby] = []
+
+
+@contextmanager
+def head_start(words: Sequence[str]) -> Iterator[None]:
+    """While the command `words` runs, a process may be ahead of it. Raises nothing of its own."""
+    try:
+        new = _new_run(words, Path.cwd())
+        if new is not None:
+            _begin(*new)
+    except (OsmosisError, OSError):
+        pass  # the command will find out for itself, and say so
+    try:
+        yield
+    finally:
+        while _ahead:
+            _ahead.pop().abandon()
+
+
+def take_over(start: Start) -> Standby | None:
+    """The process that is ahead, if it began with `start`. It is ended with the command, unless it went on."""
+    return next((standby for standby in _ahead if standby.begun == start), None)
+
+
+def _new_run(words: Sequence[str], directory: Path) -> tuple[Path, EvalConfig] | None:
+    """Workspace and config of the new run that these words seem to ask for; None where they ask for something else."""
+    if list(words[:2]) != ["eval", "run"] or any(word.partition("=")[0] in _SETTLED_LATER for word in words):
+        return None
+    path = next((word for word in words[2:] if word.endswith(".toml") and not word.startswith("-")), None)
+    if path is None:
+        return None
+    workspace, config_path = locate_config(Path(path), directory)
+    name = _value_of("--name", words)
+    if name and (workspace / DEFAULT_OUTPUT / name).exists():
+        return None
+    return workspace, decode_config(config_path.read_bytes(), path)
+
+
+def _begin(workspace: Path, config: EvalConfig) -> None:
+    """Start what would serve such a run, if `uv` has made its environment and all its secrets are there."""
+    from osmosis.shell.evaluation.rollout_environment import find_uv, is_synced  # noqa: PLC0415 - not for a look at a run
+    from osmosis.shell.evaluation.standby import Standby, Start  # noqa: PLC0415
+
+    start = Start(
+        project=workspace / ROLLOUTS_DIRECTORY / config.experiment.rollout,
+        entrypoint=config.experiment.entrypoint,
+        environment={**os.environ, **config.env},
+    )
+    secrets_are_there = all(os.environ.get(secret) for secret in config.secret_names)
+    if secrets_are_there and is_synced(start.project, start.environment, find_uv()):
+        _ahead.append(Standby.start(start))
+
+
+def _value_of(option: str, words: Sequence[str]) -> str | None:
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == option:
+            return following
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
