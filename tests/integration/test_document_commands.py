@@ -51,7 +51,7 @@ def typed(script: str, directory: Path, **variables: str) -> subprocess.Complete
 
 EXECUTED: Mapping[str, Mapping[str, str]] = {
     "python": dict.fromkeys(PYTHON_PAGES, "test_document_snippets")
-    | {"notebooks.md": "test_documents", "tutorial.md": "test_documents"},
+    | {"notebooks.md": "test_documents", "tutorial.md": "test_documents", "sandboxes.md": "harbor/test_page"},
     "sh": {
         "tutorial.md": "test_documents",
         "README.md": "here; its first block is what CI runs, which `just documents` checks",
@@ -61,7 +61,8 @@ EXECUTED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "yaml": {"ci.md": "here"},
-    "toml": {"file-formats.md": "here"},
+    "toml": {"file-formats.md": "here", "sandboxes.md": "harbor/test_page"},
+    "dockerfile": {"sandboxes.md": "harbor/test_page"},
 }
 """Which test runs the snippets of which page. `json` shows output, `text` what cannot be run, such as an installation."""
 
