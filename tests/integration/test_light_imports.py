@@ -78,3 +78,25 @@ async def test_a_rerun_with_nothing_to_do_imports_little(workspace: Workspace):
     ours = {"standby", "server_launch", "invocation", "projection", "session", "parquet_reader"}
     assert not modules & {f"osmosis.shell.evaluation.{name}" for name in ours}
     assert len(modules) <= 310, f"{len(modules)} modules"
+
+
+def test_the_entry_imports_next_to_nothing():
+    """Before the call that turns Ctrl-C into exit code 130, only what Python has at hand anyway is imported."""
+    code = "import sys; before = set(sys.modules); import osmosis.shell.cli.main; print(*set(sys.modules) - before)"
+    finished = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    ours = {"osmosis", "osmosis.shell", "osmosis.shell.cli", "osmosis.shell.cli.main"}
+    small = {"__future__", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "warnings"}
+    assert set(finished.stdout.split()) - small == ours
+
+
+@pytest.mark.parametrize("module", ["osmosis.shell.evaluation.head_start", "osmosis.shell.cli.program", "cyclopts", "msgspec"])
+def test_an_interrupt_during_start_up_is_exit_code_130(module: str):
+    """Whatever is being imported when it comes, and without a traceback."""
+    code = (
+        "import sys\nfrom osmosis.shell.cli.main import main\n"
+        "class Interrupt:\n    @staticmethod\n    def find_spec(name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt)\nsys.exit(main(['eval', 'run', 'configs/eval/x.toml']))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (130, "", "")

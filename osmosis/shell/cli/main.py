@@ -1,14 +1,14 @@
 """The entry of the `osmosis` command.
 
 `--version` and help answer before anything else is imported. Everything else is one call, inside which no exception may pass: a
-keyboard interrupt during start-up is exit code 130 like any other.
+keyboard interrupt during start-up is exit code 130 like any other. What is imported here is there already when Python has
+started, so that next to nothing happens before that call.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 
 from osmosis import __version__
 
@@ -16,7 +16,7 @@ DISTRIBUTION = "osmosis-ai"
 _MODE_FLAGS = {"--json", "--plain"}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the command line `argv` (by default the process's own) and return the exit code (ruling 12)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
