@@ -72,9 +72,9 @@ def _findings(ours: Side, others: Sequence[Side]) -> list[Finding]:
         shares = {line: ratios(ours.turns[line], other.turns[line]) for line in LINES}
         findings.append(at_most("eval run --help: CPU, of the public command's", shares["eval run --help"], SHARE, ""))
         findings.append(told("--version: CPU, of the public command's", shares["--version"], ""))
-    for side in (ours, *others):
-        findings += [told(f"{line}: CPU ({side.name})", values, "ms") for line, values in side.turns.items()]
-    return findings
+        findings += [told(f"{line}: CPU ({other.name})", other.turns[line], "ms") for line in LINES]
+    idle = [told(f"a Python that does nothing: CPU ({side.name})", side.turns["python"], "ms") for side in (ours, *others)]
+    return [*findings, *idle]
 
 
 def _environment(place: Path) -> dict[str, str]:
