@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmosis.pure.config import EvalConfig, decode_config
-from osmosis.pure.errors import OsmosisError
 from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, ROLLOUTS_DIRECTORY, locate_config
 
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ def head_start(words: Sequence[str]) -> Iterator[None]:
         new = _new_run(words, Path.cwd())
         if new is not None:
             _begin(*new)
-    except (OsmosisError, OSError):
-        pass  # the command will find out for itself, and say so
+    except Exception:  # noqa: BLE001 - a guess cannot fail: the command finds out for itself, and says so
+        pass
     try:
         yield
     finally:
@@ -43,8 +42,8 @@ def head_start(words: Sequence[str]) -> Iterator[None]:
 
 
 def take_over(start: Start) -> Standby | None:
-    """The process that is ahead, if it began with `start`. It is ended with the command, unless it went on."""
-    return next((standby for standby in _ahead if standby.begun == start), None)
+    """The process that is ahead, if it began with `start`; from then on it is the caller's to end."""
+    return _ahead.pop() if _ahead and _ahead[0].begun == start else None
 
 
 def _new_run(words: Sequence[str], directory: Path) -> tuple[Path, EvalConfig] | None:

@@ -40,9 +40,5 @@ def early_standby(preparation: Preparation) -> Iterator[Standby | None]:
         yield None
         return
     start = start_of(preparation, {**os.environ, **preparation.config.env})
-    ahead = take_over(start)
-    if ahead is not None:
-        yield ahead
-        return
-    with standing_by(start) as standby:
+    with standing_by(start, take_over(start)) as standby:
         yield standby

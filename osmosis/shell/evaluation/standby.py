@@ -108,12 +108,13 @@ class Standby:
 
 
 @contextmanager
-def standing_by(start: Start) -> Iterator[Standby | None]:
-    """A standby while the context lasts, unless it went on; None where `uv` has the environment still to make."""
-    if not is_synced(start.project, start.environment, find_uv()):
+def standing_by(start: Start, ahead: Standby | None = None) -> Iterator[Standby | None]:
+    """A standby, which may be `ahead` already, while the context lasts, unless it went on; None where `uv` has the environment
+    still to make."""
+    if ahead is None and not is_synced(start.project, start.environment, find_uv()):
         yield None
         return
-    standby = Standby.start(start)
+    standby = ahead or Standby.start(start)
     try:
         yield standby
     finally:
