@@ -214,6 +214,22 @@ async def test_the_server_is_killed_while_a_run_resumes(workspace: Workspace, mo
     assert model.calls["echo 0"] == 1
 
 
+async def test_the_server_is_killed_while_failures_are_retried(workspace: Workspace, model: StubModel) -> None:
+    """A retry whose server dies keeps the successes and the old failures, and the next retry finishes it."""
+    workspace.write_rows("echo 0", "raise 1", "echo 2", "raise 3")
+    assert (await workspace.run(*ALONE)).code == 0
+    async with workspace.start(*ALONE, "--retry-failed", "--json", HOLD_RAISE="1") as running:
+        await model.wait_calls(1, "raise")
+        kill_server(workspace)
+        ended = await running.end()
+    assert (ended.code, ended.resource["succeeded"], ended.resource["pending"]) == (1, 2, 2), ended
+    model.release()
+    assert (await workspace.run(*ALONE, "--retry-failed", HOLD_RAISE="1")).code == 0
+    assert [row["status"] for row in workspace.index(NAME)] == ["success"] * ROWS
+    assert (model.calls["echo 0"], model.calls["echo 2"]) == (1, 1)
+    await verified(workspace)
+
+
 SHORT_LEASES = "create_rollout_server(backend=backend, result_wait_timeout_sec=0.2, polling_lease_timeout_sec={lease})"
 
 
