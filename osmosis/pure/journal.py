@@ -41,7 +41,9 @@ _CHECK_KEY = b',"check":"'
 _CHECK_LENGTH = len(_CHECK_KEY) + 16 + len(b'"}')
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-RolloutId = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{32}$")]
+_HEXADECIMAL = b"0123456789abcdef"
+RolloutId = Annotated[str, msgspec.Meta(min_length=32, max_length=32, extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
+"""The digits are looked at here, for many ids at once: a pattern takes longer than all the rest of reading a record."""
 
 
 class WorkItem(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -122,6 +124,7 @@ Record = InvocationStarted | InvocationEnded | Attempt | Result
 _checksum = xxhash.xxh3_64_intdigest
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_lines_decoder: msgspec.json.Decoder[list[Record]] = msgspec.json.Decoder(list[Record])
 
 
 class JournalDamage(OsmosisError):
@@ -181,9 +184,27 @@ class JournalDecoder:
                 reason = f"the line is longer than {LONGEST_RECORD >> 20} MiB"
                 raise JournalDamage(self._label, self.count + 1, self.offset, reason)
             return []
-        decode = self._decode
-        records = [decode(line) for line in (self._rest + complete).split(b"\n")]
+        whole = self._rest + complete
+        lines = whole.split(b"\n")
         self._rest = rest
+        together = self._decode_together(whole, lines)
+        return [self._decode(line) for line in lines] if together is None else together
+
+    def _decode_together(self, whole: bytes, lines: list[bytes]) -> list[Record] | None:
+        """All of them at once, which takes half the time; None when one is not what it should be, without saying which."""
+        beginnings = [b'{"seq":%d,' % number for number in range(self.count + 1, self.count + 1 + len(lines))]
+        checksums = map(_checksum, [line[:-_CHECK_LENGTH] for line in lines])
+        endings = [b'%s%016x"}' % (_CHECK_KEY, checksum) for checksum in checksums]
+        if not (all(map(bytes.startswith, lines, beginnings)) and all(map(bytes.endswith, lines, endings))):
+            return None
+        try:
+            records = _lines_decoder.decode(b"[%b]" % whole.replace(b"\n", b","))
+        except msgspec.MsgspecError:
+            return None
+        if len(records) != len(lines) or not _well_named(records):
+            return None
+        self.count += len(lines)
+        self.offset += len(whole) + 1
         return records
 
     def _decode(self, line: bytes) -> Record:
@@ -197,9 +218,17 @@ class JournalDecoder:
             record = _decoder.decode(line)
         except msgspec.MsgspecError as error:
             raise JournalDamage(self._label, number, self.offset, f"not a record of this version: {error}") from None
+        if not _well_named([record]):
+            raise JournalDamage(self._label, number, self.offset, "not a record of this version: its rollout id is none")
         self.count = number
         self.offset += len(line) + 1
         return record
+
+
+def _well_named(records: list[Record]) -> bool:
+    """Whether rollout ids are made of hexadecimal digits: they name directories."""
+    names = "".join([record.rollout_id for record in records if type(record) is Result or type(record) is Attempt])
+    return names.isascii() and not names.encode().translate(None, _HEXADECIMAL)
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -208,6 +237,10 @@ class Invocation(msgspec.Struct, frozen=True):
     started: InvocationStarted
     last_at: str
     ended: InvocationEnded | None = None
+
+
+_FIRST = 1
+"""The number of the first invocation, which most results come from: it is not noted."""
 
 
 class RunHistory(msgspec.Struct):
@@ -242,25 +275,41 @@ class RunHistory(msgspec.Struct):
 
     def resumed(self, item: WorkItem) -> bool:
         """Whether `item`'s result was carried over into a later invocation of a then unfinished run (ruling 3)."""
-        return self._made_by[item] < self._last_unfinished_start
+        return self._made_by.get(item, _FIRST) < self._last_unfinished_start
 
     def made_by(self, item: WorkItem) -> str | None:
         """The id of the invocation that `item`'s current result comes from; None without a result."""
-        number = self._made_by.get(item, 0)
+        number = self._made_by.get(item, _FIRST) if item in self.results else 0
         return self.invocations[number - 1].started.id if number else None
 
     def add(self, record: Record) -> None:
         """Fold one more record, in journal order."""
-        # Millions of these; the other kinds are few.
-        if type(record) is Result:
-            self.results[record.item] = record
-            self._made_by[record.item] = len(self.invocations)
-            self._touch(record.at)
-            return
-        if type(record) is Attempt:
-            self.attempts[record.item] = record.number
-            self._touch(record.at)
-            return
+        self.extend((record,))
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Fold more records, in journal order."""
+        results, attempts, made_by = self.results, self.attempts, self._made_by
+        number = len(self.invocations)
+        at: str | None = None
+        # Millions of results and attempts; the other kinds are few.
+        for record in records:
+            if type(record) is Result:
+                item = record.item
+                results[item] = record
+                if number != _FIRST:
+                    made_by[item] = number
+                at = record.at
+            elif type(record) is Attempt:
+                attempts[record.item] = record.number
+                at = record.at
+            else:
+                self._touch(at)
+                at = None
+                self._begin_or_end(record)
+                number = len(self.invocations)
+        self._touch(at)
+
+    def _begin_or_end(self, record: Record) -> None:
         match record:
             case InvocationStarted():
                 self.invocations.append(Invocation(record, record.at))
@@ -272,8 +321,8 @@ class RunHistory(msgspec.Struct):
                 if self.invocations:
                     self.invocations[-1] = Invocation(self.invocations[-1].started, record.at, record)
 
-    def _touch(self, at: str) -> None:
-        if self.invocations:
+    def _touch(self, at: str | None) -> None:
+        if at is not None and self.invocations:
             last = self.invocations[-1]
             self.invocations[-1] = Invocation(last.started, at, last.ended)
 
@@ -281,6 +330,5 @@ class RunHistory(msgspec.Struct):
 def fold(records: Iterable[Record], total_items: int) -> RunHistory:
     """The state of a run of `total_items` planned items after `records`, in journal order."""
     history = RunHistory(total_items)
-    for record in records:
-        history.add(record)
+    history.extend(records)
     return history

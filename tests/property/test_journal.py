@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import xxhash
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -126,6 +127,26 @@ def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
     ):
         with pytest.raises(ValueError, match="finite"):
             encode_record(record, 1)
+
+
+@pytest.mark.parametrize("name", ["../" * 10 + "up", "A" * 32, "a" * 31, "a" * 33, "\u00e4" * 32])
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_rollout_id_is_thirty_two_hexadecimal_digits(name: str, before: int) -> None:
+    """It names a directory: a line with another one is no record, however sound it is, alone or among others."""
+    sound: list[Record] = [Attempt(WorkItem(row, 0), "a" * 32, 1, AT) for row in range(before)]
+    for odd in (Attempt(WorkItem(9, 0), name, 1, AT), Result(WorkItem(9, 0), 9, name, Status.SUCCESS, AT, 1.0)):
+        with pytest.raises(JournalDamage, match="damaged") as caught:
+            decode(b"".join(encoded([*sound, odd])))
+        assert "not a record of this version" in str(caught.value.problems[0])
+        assert caught.value.line == before + 1
+
+
+def test_a_line_holds_one_record() -> None:
+    """Two of them behind a checksum that fits both are damage, also where the next line makes up for the count."""
+    line = encode_record(Attempt(WorkItem(0, 0), "a" * 32, 1, AT), 1)
+    both = line[:-2] + b"," + encode_record(Attempt(WorkItem(1, 0), "b" * 32, 1, AT), 2)[:-29]
+    with pytest.raises(JournalDamage):
+        decode(both + b',"check":"%016x"}\n' % xxhash.xxh3_64_intdigest(both))
 
 
 def result(item: WorkItem, status: Status = Status.SUCCESS, at: str = AT) -> Result:

@@ -50,8 +50,7 @@ def read_journal(path: Path, total_items: int, *, label: str | None = None, size
             left = os.fstat(file.fileno()).st_size if size is None else size
             while chunk := file.read(min(_CHUNK, left)):
                 left -= len(chunk)
-                for record in decoder.feed(chunk):
-                    history.add(record)
+                history.extend(decoder.feed(chunk))
     return JournalReading(history, decoder.count, decoder.offset, decoder.torn)
 
 
