@@ -66,7 +66,7 @@ class FileFact(msgspec.Struct, frozen=True):
     """What was found at one path, without following links.
 
     `mode` are the permission bits. `digest` is the fingerprint of a regular file's content; `content` the bytes themselves of
-    the few files that are looked into; `trouble` says why a regular file could not be read.
+    the few files that are looked into; `trouble` says why a regular file could not be read, or a directory was not entered.
     """
 
     kind: EntryKind

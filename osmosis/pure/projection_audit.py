@@ -68,8 +68,10 @@ def audit_projections(rebuilt: Mapping[str, Rebuilt], entries: Mapping[str, File
 
 def _stray(path: str, rebuilt: Mapping[str, Rebuilt], entry: FileFact) -> Finding | None:
     top, _, rest = path.partition("/")
-    if top not in COPIES or path in rebuilt or entry.kind is EntryKind.DIRECTORY:
+    if top not in COPIES or path in rebuilt:
         return None
+    if entry.kind is EntryKind.DIRECTORY:
+        return None if entry.trouble is None else Finding(path, entry.trouble, remedy=Remedy.MOVE_ASIDE)
     if not rest:
         return Finding(path, f"is a {entry.kind}, and a directory is due", remedy=Remedy.MOVE_ASIDE)
     if entry.kind is EntryKind.FILE and temporary_of(path.rpartition("/")[2]):

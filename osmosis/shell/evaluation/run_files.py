@@ -12,7 +12,11 @@ from osmosis.pure.audit import READ_WHOLE, SMALL_FILES
 from osmosis.pure.digest import ContentHasher
 from osmosis.pure.finding import FileFact
 from osmosis.pure.projection_audit import COPIES
+from osmosis.shell.evaluation.hostile_files import MAX_DEPTH
 from osmosis.shell.evaluation.own_files import SMALL, TABLE, chunks_of, kind_in, kind_of
+
+DEEPEST = MAX_DEPTH + 2
+"""Directories below `artifacts/` or `trajectories/`: an item's own, and those that `hostile_files` goes down to."""
 
 
 def survey(root: Path) -> dict[str, FileFact]:
@@ -24,12 +28,20 @@ def _walk(root: Path) -> Iterator[Path]:
     for path in sorted(root.iterdir()):
         yield path
         if path.name in COPIES and kind_of(path) is EntryKind.DIRECTORY:
-            for directory, directories, names in os.walk(path, onerror=_raise):
-                yield from (Path(directory, name) for name in sorted([*directories, *names]))
+            yield from _below(path)
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def _below(root: Path) -> Iterator[Path]:
+    """Everything below a directory of copies, as deep as anything is copied; what lies deeper goes with its parent."""
+    waiting = [(root, 0)]
+    while waiting:
+        directory, depth = waiting.pop()
+        with os.scandir(directory) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+        for entry in entries:
+            yield directory / entry.name
+            if entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
+                waiting.append((directory / entry.name, depth + 1))
 
 
 def _fact(root: Path, path: Path) -> FileFact:
@@ -39,6 +51,8 @@ def _fact(root: Path, path: Path) -> FileFact:
     relative = path.relative_to(root)
     whole = relative.as_posix() in READ_WHOLE
     limit = SMALL if relative.as_posix() in SMALL_FILES else TABLE
+    if kind is EntryKind.DIRECTORY and len(relative.parts) > DEEPEST + 1:
+        return FileFact(kind, mode, trouble="is nested deeper than anything that is copied")
     if kind is not EntryKind.FILE or not (whole or relative.parts[0] in COPIES):
         return FileFact(kind, mode)
     hasher = ContentHasher()

@@ -35,7 +35,15 @@ def run_directories(root: Path) -> list[RunDirectory]:
             problems=[Problem(str(error.filename or root), error.strerror or str(error))],
             hint="Check the permissions, or name another place with --output.",
         ) from None
-    return [directory for directory in found if directory.manifest.is_file()]
+    return [directory for directory in found if _may_have_a_manifest(directory)]
+
+
+def _may_have_a_manifest(directory: RunDirectory) -> bool:
+    """Whether a manifest is there, or cannot be looked for; whoever reads it then says why not."""
+    try:
+        return directory.manifest.is_file()
+    except OSError:
+        return True
 
 
 def locate_run(run: str, working_directory: Path, output: Path | None = None, *, lost_manifest: bool = False) -> RunDirectory:
@@ -51,7 +59,7 @@ def locate_run(run: str, working_directory: Path, output: Path | None = None, *,
     else:
         directory = RunDirectory(output_root(working_directory, output), run)
         _refuse_link(directory)
-    if not (directory.manifest.is_file() or (lost_manifest and _holds_part_of_a_run(directory))):
+    if not (_may_have_a_manifest(directory) or (lost_manifest and _holds_part_of_a_run(directory))):
         names = sorted(found.name for found in run_directories(directory.output_root))
         close = difflib.get_close_matches(directory.name, names, n=1)
         raise OsmosisError(
