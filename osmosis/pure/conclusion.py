@@ -125,7 +125,7 @@ def crash_advice(suspects: Collection[WorkItem], history: RunHistory) -> str:
     """What running the same command again does about the items that were in flight when the server crashed (ruling 15)."""
     items = "One item was" if len(suspects) == 1 else f"{len(suspects)} items were"
     if max(history.strikes.get(item, 0) for item in suspects) < STRIKES_BEFORE_ALONE:
-        following = "tries again; whatever is in flight at a second crash, too, runs alone from then on"
+        following = "tries again; items that are in flight at a second crash, too, run alone from then on"
     else:
         following = "now runs each of those alone that were in flight at two crashes"
     return (
