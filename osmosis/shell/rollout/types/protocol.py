@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from osmosis.pure.protocol import POLLING_LEASE_HEADER, ErrorCategory, RolloutStatus
 from osmosis.shell.rollout.types.execution import RolloutId
@@ -29,7 +29,13 @@ __all__ = [
 RolloutErrorCategory = ErrorCategory
 
 
-class RolloutInitRequest(BaseModel):
+class _Body(BaseModel):
+    """Built at its first use: most servers never use one of them."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
+class RolloutInitRequest(_Body):
     """Body of `POST /rollout`."""
 
     initial_messages: list[MessageDict]
@@ -44,7 +50,7 @@ class RolloutInitRequest(BaseModel):
     extra_fields: dict[str, Any] | None = None
 
 
-class RolloutInitResponse(BaseModel):
+class RolloutInitResponse(_Body):
     """Answer 202 to `POST /rollout`."""
 
     rollout_id: RolloutId
@@ -60,7 +66,7 @@ class RolloutInitResponse(BaseModel):
         return self
 
 
-class RolloutResultResponse(BaseModel):
+class RolloutResultResponse(_Body):
     """Answer to a poll."""
 
     rollout_id: RolloutId
@@ -70,7 +76,7 @@ class RolloutResultResponse(BaseModel):
     err_category: ErrorCategory | None = None
 
 
-class CancelRolloutsRequest(BaseModel):
+class CancelRolloutsRequest(_Body):
     """Body of `POST /rollout/cancel`: exactly one selector."""
 
     ids: list[str] | None = None
@@ -78,13 +84,13 @@ class CancelRolloutsRequest(BaseModel):
     all: bool = False
 
 
-class CancelRolloutsResponse(BaseModel):
+class CancelRolloutsResponse(_Body):
     """What became of each id."""
 
     dispositions: dict[str, str]
 
 
-class RolloutLifecycle(BaseModel):
+class RolloutLifecycle(_Body):
     """Object `lifecycle` of `GET /health`."""
 
     accepting_rollouts: bool
