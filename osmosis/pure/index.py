@@ -14,7 +14,7 @@ import msgspec
 from osmosis.pure.canonical import lines, spaced_json
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.journal import Result, Status
-from osmosis.pure.usage import TrajectoryUsage, rollout_usage
+from osmosis.pure.usage import Tokens, TrajectoryUsage, rollout_usage
 
 TRAJECTORY_FILENAME = "trajectory.json"
 
@@ -28,8 +28,8 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trajectory_filename: str | None = None
     status: Status
     reward: float | None = None
-    tokens: int | None = None
-    max_context_tokens: int | None = None
+    tokens: Tokens | None = None
+    max_context_tokens: Tokens | None = None
     cost_usd: float | None = None
     duration_ms: float
     error_type: str | None = None

@@ -21,6 +21,7 @@ from osmosis.pure.index_frame import index_frame, passed_expression
 from osmosis.pure.journal import Result, WorkItem
 from osmosis.pure.plan import Manifest
 from osmosis.pure.price import Price
+from osmosis.pure.usage import believed
 
 _TOKENS_PER_UNIT = 1_000_000
 
@@ -109,8 +110,8 @@ def _further(run: StoredRun, row: IndexRow) -> dict[str, Any]:
     return {
         "source_row_index": run.source_rows[row.row_index] if row.row_index < len(run.source_rows) else None,
         "error_message": None if message is None else well_formed(message),
-        "prompt_tokens": None if calls is None else sum(call.prompt_tokens for call in calls),
-        "completion_tokens": None if calls is None else sum(call.completion_tokens for call in calls),
+        "prompt_tokens": None if calls is None else believed(call.prompt_tokens for call in calls),
+        "completion_tokens": None if calls is None else believed(call.completion_tokens for call in calls),
     }
 
 

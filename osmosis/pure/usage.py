@@ -8,6 +8,7 @@ counted none, the rollout's own trajectory; if that is silent too, they are abse
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -21,15 +22,19 @@ _CACHED_KEYS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_to
 _WRITTEN_KEYS = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 
 
+Tokens = Annotated[int, msgspec.Meta(le=2**62)]
+"""A number of tokens that a file may hold: whoever adds a table of them up must be able to."""
+
+
 class CallUsage(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Tokens of one successful model call, as the provider counted them.
 
     `total_tokens` is the provider's own total and may exceed prompt plus completion (some count hidden reasoning only there).
     """
 
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
+    prompt_tokens: Tokens
+    completion_tokens: Tokens
+    total_tokens: Tokens
 
     @property
     def context_tokens(self) -> int:
@@ -122,10 +127,16 @@ def trajectory_usage(
 def rollout_usage(calls: tuple[CallUsage, ...] | None, trajectory: TrajectoryUsage | None) -> RolloutUsage:
     """The usage of one rollout: from the bridge's calls if it counted any, else from the trajectory, else absent (E18)."""
     if calls:
-        return RolloutUsage(sum(call.total_tokens for call in calls), max(call.context_tokens for call in calls))
+        most = max(call.context_tokens for call in calls)
+        return RolloutUsage(believed(call.total_tokens for call in calls), min(most, MAX_COUNT))
     if trajectory is not None:
         return RolloutUsage(trajectory.tokens, trajectory.max_context_tokens)
     return RolloutUsage()
+
+
+def believed(counts: Iterable[int]) -> int:
+    """The sum of counts, as far as a sum is believed."""
+    return min(sum(counts), MAX_COUNT)
 
 
 def _first(usage: Mapping[object, object], keys: tuple[str, ...]) -> object:
