@@ -32,13 +32,16 @@ BLOCK_BYTES = 256 * 1024
 
 
 class _Block(msgspec.Struct, frozen=True):
-    """Whole lines: `data`, with `newlines` in it, begins at `offset` in the file with line `line`. Only the file's last block
-    may lack a final newline."""
+    """Whole lines: `data` begins at `offset` in the file with line `line`. Only the file's last block may lack a final newline.
+
+    `newlines` are in it, of which `borders` have `}` before them, or `}` and a carriage return, and `{` behind them.
+    """
 
     data: bytes
     offset: int
     line: int
     newlines: int
+    borders: int
 
 
 def _blocks(chunks: Iterable[bytes], label: str, block_bytes: int) -> Iterator[_Block]:
@@ -77,10 +80,15 @@ def _whole_lines(chunks: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
         yield b"".join(pending)
 
 
+_LINE_END = re.compile(rb"\n(\{(?:(?<=\}\n\{)|(?<=\}\r\n\{)))?")
+"""One search for both counts. It looks back because a search that begins with a newline passes over text quickly."""
+
+
 def _begin(data: bytes, offset: int, line: int) -> _Block:
     if offset == 0 and data.startswith(BYTE_ORDER_MARK):
         data, offset = data[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
-    return _Block(data, offset, line, data.count(b"\n"))
+    ends = _LINE_END.findall(data)
+    return _Block(data, offset, line, len(ends), ends.count(b"{"))
 
 
 def _too_long(label: str, line: int) -> Problem:
@@ -91,9 +99,6 @@ def _too_long(label: str, line: int) -> Problem:
 
 _lines_decoder = msgspec.json.Decoder()
 _KEY_END = re.compile(rb'"[ \t\r\n]*:')
-_BORDER = re.compile(rb"\n\{(?:(?<=\}\n\{)|(?<=\}\r\n\{))")
-"""Between two lines. It looks back because a search that begins with a newline passes over text quickly."""
-
 _JSON_BLANK = b" \t\r"
 
 
@@ -104,7 +109,7 @@ def read_jsonl(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_
     line beyond MAX_RECORD_BYTES.
     """
     for block in _blocks(chunks, label, block_bytes):
-        records = _decode_plain_block(block.data, block.newlines)
+        records = _decode_plain_block(block)
         if records is None:
             yield _decode_lines(block, label)
         else:
@@ -112,15 +117,15 @@ def read_jsonl(chunks: Iterable[bytes], label: str, *, block_bytes: int = BLOCK_
             yield RecordBatch(len(records), records, lines, offset=block.offset, data=block.data)
 
 
-def _decode_plain_block(data: bytes, newlines: int) -> list[dict[str, Any]] | None:
+def _decode_plain_block(block: _Block) -> list[dict[str, Any]] | None:
     """Decode a block at once, or return None where its lines must be looked at one by one.
 
     The decoder accepts any white space between and inside values. If each line begins with `{` and ends with `}`, a newline
     can only stand between two values; as many values as lines then means one value a line. If the values have as many keys as
     the text has places that can end a key, no key was swallowed by a namesake.
     """
-    between = newlines - data.endswith(b"\n")
-    if not data.startswith(b"{") or len(_BORDER.findall(data)) != between:
+    data, borders = block.data, block.borders
+    if not data.startswith(b"{") or borders != block.newlines - data.endswith(b"\n"):
         return None
     try:
         records: list[dict[str, Any]] = _lines_decoder.decode_lines(data)
@@ -129,7 +134,7 @@ def _decode_plain_block(data: bytes, newlines: int) -> list[dict[str, Any]] | No
     keys = sum(map(len, records))
     possible = len(_KEY_END.findall(data))
     unique = keys == possible or keys + sum(map(_inner_keys, records)) == possible
-    return records if unique and len(records) == between + 1 else None
+    return records if unique and len(records) == borders + 1 else None
 
 
 def _inner_keys(record: dict[str, Any]) -> int:

@@ -88,8 +88,8 @@ def test_jsonl_does_not_see_chunks_or_blocks(data):
 def test_the_quick_look_agrees_with_the_slow_one(lines):
     """Decoding a whole block at once never accepts, or reads otherwise, what line by line would be refused."""
     data = "\n".join(lines).encode()
-    quick = dataset_formats._decode_plain_block(data, data.count(b"\n"))
-    slow = dataset_formats._decode_lines(dataset_formats._Block(data, 0, 1, data.count(b"\n")), "d")
+    quick = dataset_formats._decode_plain_block(dataset_formats._begin(data, 0, 1))
+    slow = dataset_formats._decode_lines(dataset_formats._begin(data, 0, 1), "d")
     assert quick is None or (quick == slow.records and not slow.problems)
 
 
@@ -97,7 +97,10 @@ def test_plain_files_take_the_quick_way():
     """Ordinary lines, nested metadata and CRLF included, are decoded a block at a time."""
     for newline in (b"\n", b"\r\n"):
         data = newline.join([b'{"a":"x","m":{"k":[{"z":1}]}}', b'{"b": "y\\u00e9"}', b""])
-        assert dataset_formats._decode_plain_block(data, data.count(b"\n")) == [{"a": "x", "m": {"k": [{"z": 1}]}}, {"b": "yé"}]
+        assert dataset_formats._decode_plain_block(dataset_formats._begin(data, 0, 1)) == [
+            {"a": "x", "m": {"k": [{"z": 1}]}},
+            {"b": "yé"},
+        ]
 
 
 @pytest.mark.parametrize(
