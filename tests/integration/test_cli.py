@@ -172,6 +172,24 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
     assert result.stderr.startswith("Error: The result could not be written to standard output: No space left on device.")
 
 
+@pytest.mark.parametrize("words", ["--version", "--help", "eval", "eval run --help", "--json --version"])
+def test_a_quick_answer_that_cannot_be_written(words: str) -> None:
+    """Version and help, too: a full disk is told, without a traceback; a reader who went away and a closed stream are no error."""
+    command = [sys.executable, "-m", "osmosis.shell.cli.main", *words.split()]
+    with Path("/dev/full").open("w") as full:
+        lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert lost.returncode == 1
+    assert "The result could not be written to standard output: No space left on device." in lost.stderr
+    assert "Traceback" not in lost.stderr
+    read, write = os.pipe()
+    os.close(read)
+    gone = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(write)
+    closing = f"import os, sys; os.close(1); os.execv(sys.executable, {command!r})"
+    closed = subprocess.run([sys.executable, "-c", closing], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert [(ended.returncode, ended.stderr) for ended in (gone, closed)] == [(0, "")] * 2
+
+
 def test_an_ascii_locale_gets_ascii() -> None:
     """Where the locale cannot spell our symbols, ASCII stands in for them and nothing fails."""
     driver = [sys.executable, "-m", "tests.integration.cli_run_driver", "rich", "1"]

@@ -12,6 +12,10 @@ import sys
 
 from osmosis import __version__
 
+TYPE_CHECKING = False  # typing itself is not imported for this
+if TYPE_CHECKING:
+    from osmosis.shell.cli.stream import SteadyStream
+
 DISTRIBUTION = "osmosis-ai"
 _MODE_FLAGS = {"--json", "--plain"}
 
@@ -23,11 +27,9 @@ def main(argv: list[str] | None = None) -> int:
         words = [word for word in arguments if word not in _MODE_FLAGS]
         # The version is plain text in every mode (contract `cli.md` section 1).
         if words and words[0] in ("--version", "-V"):
-            sys.stdout.write(f"{DISTRIBUTION} {__version__}\n")
-            sys.stdout.flush()
-            return 0
-        if _show_help(words, set(arguments) & _MODE_FLAGS):
-            return 0
+            return _show_version(arguments)
+        if (code := _show_help(arguments, words)) is not None:
+            return code
         if words[:2] != ["eval", "run"]:
             return _run(arguments)
         from osmosis.shell.evaluation.head_start import head_start  # noqa: PLC0415
@@ -44,19 +46,44 @@ def _run(arguments: list[str]) -> int:
     return run_program(arguments)
 
 
-def _show_help(words: list[str], modes: set[str]) -> bool:
+def _show_version(arguments: list[str]) -> int:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(f"{DISTRIBUTION} {__version__}\n")
+            sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        from osmosis.shell.cli.stream import SteadyStream  # noqa: PLC0415
+
+        stream = SteadyStream(sys.stdout)
+        stream.give_up(error)
+        return _ended(arguments, stream)
+    return 0
+
+
+def _show_help(arguments: list[str], words: list[str]) -> int | None:
     """Show help if these words ask for a page that lies ready; two modes at once are for the program to complain about."""
+    modes = set(arguments) & _MODE_FLAGS
     if len(modes) > 1 or (len(words) > 1 and words[-1] not in ("--help", "-h")):
-        return False
+        return None
     from osmosis.shell.cli.help_page import page_asked_for, write_page  # noqa: PLC0415 - for help alone
 
     page = page_asked_for(words)
     if page is None:
-        return False
+        return None
     from osmosis.shell.cli.stream import SteadyStream  # noqa: PLC0415
 
-    write_page(page, SteadyStream(sys.stdout), plain=bool(modes), environment=os.environ)
-    return True
+    stream = SteadyStream(sys.stdout)
+    write_page(page, stream, plain=bool(modes), environment=os.environ)
+    return _ended(arguments, stream)
+
+
+def _ended(arguments: list[str], stream: SteadyStream) -> int:
+    """The exit code after a text was written; a text that was lost is told."""
+    if stream.fault is None:
+        return 0
+    from osmosis.shell.cli.program import tell_loss  # noqa: PLC0415 - when something is wrong
+
+    return tell_loss(arguments, stream.fault)
 
 
 if __name__ == "__main__":

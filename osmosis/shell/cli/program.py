@@ -96,13 +96,18 @@ def _present(result: CommandResult, output: Output) -> int:
     return result.exit_code
 
 
-def _unwritten(fault: OSError) -> OsmosisError:
+def tell_loss(arguments: list[str], fault: OSError) -> int:
+    """The exit code of a text that did not get out, which is told where it was more than a reader who went away."""
+    if fault.errno == errno.EPIPE:
+        return ExitCode.SUCCESS
+    mode, _ = take_mode(arguments)
+    Output.of_process(mode, os.environ).failure(ROOT, _unwritten(fault, "Check what standard output leads to."))
+    return ExitCode.ERROR
+
+
+def _unwritten(fault: OSError, hint: str = "The run itself is not affected; its files are complete.") -> OsmosisError:
     reason = os.strerror(fault.errno) if fault.errno else str(fault)
-    return OsmosisError(
-        f"The result could not be written to standard output: {reason}.",
-        code=ErrorCode.INTERNAL,
-        hint="The run itself is not affected; its files are complete.",
-    )
+    return OsmosisError(f"The result could not be written to standard output: {reason}.", code=ErrorCode.INTERNAL, hint=hint)
 
 
 def _defect(error: Exception, *, debug: bool) -> OsmosisError:

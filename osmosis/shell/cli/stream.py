@@ -61,7 +61,7 @@ class SteadyStream(io.TextIOBase):
             try:
                 self._stream.write(text if self._spells_symbols else text.translate(_ASCII))
             except (OSError, ValueError) as error:
-                self._give_up(error)
+                self.give_up(error)
         return len(text)
 
     def flush(self) -> None:
@@ -70,9 +70,10 @@ class SteadyStream(io.TextIOBase):
             try:
                 self._stream.flush()
             except (OSError, ValueError) as error:
-                self._give_up(error)
+                self.give_up(error)
 
-    def _give_up(self, error: OSError | ValueError) -> None:
+    def give_up(self, error: OSError | ValueError) -> None:
+        """Write nothing more, because of `error`."""
         self.fault = error if isinstance(error, OSError) else OSError(str(error))
         # What is still buffered would raise again when the interpreter flushes at exit; let it go nowhere.
         try:
