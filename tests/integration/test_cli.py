@@ -174,7 +174,7 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
 
 @pytest.mark.parametrize("words", ["--version", "--help", "eval", "eval run --help", "--json --version"])
 def test_a_quick_answer_that_cannot_be_written(words: str) -> None:
-    """Version and help, too: a full disk is told, without a traceback; a reader who went away and a closed stream are no error."""
+    """Version and help, too: a full disk is told, without a traceback; a reader who left and a closed stream are no error."""
     command = [sys.executable, "-m", "osmosis.shell.cli.main", *words.split()]
     with Path("/dev/full").open("w") as full:
         lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
