@@ -60,6 +60,7 @@ SHAPES = {
 """Which golden files hold documents of which schema. Envelopes that name their operation, and errors, are found by that."""
 OTHERS = {
     "run/dataset.jsonl": "a user's own dataset",
+    "real/*": "outputs of real runs, with letters for what no two runs share",
     f"{RUN}/rollout_trials/*": "trajectories of other writers, whole and broken",
     f"{RUN}/trajectories/*": "copies of those",
     "rollout/exchanges.jsonl": "requests and answers of the public package, recorded",
