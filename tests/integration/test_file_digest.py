@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
@@ -37,13 +39,36 @@ def test_the_parts_reach_the_hasher_in_order(path):
 def test_chunks_are_the_file_and_are_hashed_on_the_way(path):
     """Whoever reads the chunks reads the file, and the digest is of just these bytes."""
     hasher = FingerprintHasher()
-    with FileIO(path) as file:
-        content = b"".join(hashed_chunks(file, hasher))
+    with FileIO(path) as file, hashed_chunks(file, hasher) as chunks:
+        content = b"".join(chunks)
     assert content == path.read_bytes()
     assert hasher.fingerprint == fingerprint(content)
 
 
-@pytest.mark.parametrize("read", [take_in, lambda file, hasher: list(hashed_chunks(file, hasher))])
+def read_chunks(file: FileIO, hasher: FingerprintHasher) -> None:
+    """Read the chunks to their end."""
+    with hashed_chunks(file, hasher) as chunks:
+        for _ in chunks:
+            pass
+
+
+def test_chunks_given_up_half_way_leave_no_thread(tmp_path):
+    """The context ends its thread, whoever still holds the iterator, so that closing that never waits for one.
+
+    Such an iterator is closed by the garbage collector, which may run while another thread is being started and holds the
+    interpreter's own locks.
+    """
+    file = tmp_path / "file"
+    file.write_bytes(bytes(9 * CHUNK_BYTES))
+    before = set(threading.enumerate())
+    with FileIO(file) as opened, suppress(ZeroDivisionError), hashed_chunks(opened, FingerprintHasher()) as chunks:
+        next(chunks)
+        raise ZeroDivisionError
+    assert set(threading.enumerate()) == before
+    assert chunks.gi_frame is not None  # type: ignore[attr-defined] # it stands half way
+
+
+@pytest.mark.parametrize("read", [take_in, read_chunks])
 def test_an_error_of_the_disk_reaches_the_caller(read):
     """Both ways end with the system's error instead of waiting for each other."""
     with FileIO("/proc/self/mem") as unreadable, pytest.raises(OSError, match="Input/output error"):
@@ -60,7 +85,7 @@ class _Failing(FingerprintHasher):
         super().update(chunk)
 
 
-@pytest.mark.parametrize("read", [take_in, lambda file, hasher: list(hashed_chunks(file, hasher))])
+@pytest.mark.parametrize("read", [take_in, read_chunks])
 def test_whoever_fails_while_hashing_ends_both(tmp_path, read):
     """An exception in one of the threads leaves none behind that waits."""
     file = tmp_path / "file"

@@ -126,9 +126,9 @@ def _read(path: Path, label: str, hasher: FingerprintHasher, *, rows: RowSelecti
     with _unchanging(path, label) as file:
         text_format = _TEXT_FORMATS.get(path.suffix.lower())
         if text_format is not None:
-            batches = text_format.read(hashed_chunks(file, hasher), label)
             survey = DatasetSurvey(rows=rows, limit=limit, label=label)
-            store = store_rows(batches, survey, text_format, file, label)
+            with hashed_chunks(file, hasher) as chunks:
+                store = store_rows(text_format.read(chunks, label), survey, text_format, file, label)
             return _Found(store.survey.selected, store.survey.total_rows, store)
         from osmosis.shell.evaluation.parquet_reader import unpacking  # noqa: PLC0415 - for the one format that needs a child
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from io import FileIO
 
 from osmosis.pure.digest import FingerprintHasher
@@ -52,18 +53,25 @@ def take_in(file: FileIO, hasher: FingerprintHasher) -> None:
             given_up.set()
 
 
-def hashed_chunks(file: FileIO, hasher: FingerprintHasher) -> Iterator[bytes]:
+@contextmanager
+def hashed_chunks(file: FileIO, hasher: FingerprintHasher) -> Iterator[Iterator[bytes]]:
     """The rest of an unbuffered file in chunks. `hasher` takes them in beside whatever the caller does with them, and has them
-    all at the end.
+    all when they are at their end.
 
-    Chunks are large because a thread that wants the interpreter back waits up to five milliseconds for it.
+    Chunks are large because a thread that wants the interpreter back waits up to five milliseconds for it. The thread belongs
+    to the context and not to the iterator: one that is given up half way is closed by the garbage collector, wherever that runs,
+    and must not have to wait for a thread there.
     """
-    under_way: deque[Future[None]] = deque()
     with ThreadPoolExecutor(1, thread_name_prefix="digest") as thread:
-        while chunk := file.read(CHUNK_BYTES):
-            under_way.append(thread.submit(hasher.update, chunk))
-            if len(under_way) > _CHUNKS_AHEAD:
-                under_way.popleft().result()
-            yield chunk
-        for taken in under_way:
-            taken.result()
+        yield _chunks(file, lambda chunk: thread.submit(hasher.update, chunk))
+
+
+def _chunks(file: FileIO, hashed: Callable[[bytes], Future[None]]) -> Iterator[bytes]:
+    under_way: deque[Future[None]] = deque()
+    while chunk := file.read(CHUNK_BYTES):
+        under_way.append(hashed(chunk))
+        if len(under_way) > _CHUNKS_AHEAD:
+            under_way.popleft().result()
+        yield chunk
+    for taken in under_way:
+        taken.result()
