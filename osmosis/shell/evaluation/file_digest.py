@@ -59,7 +59,7 @@ def hashed_chunks(file: FileIO, hasher: FingerprintHasher) -> Iterator[Iterator[
     all when they are at their end.
 
     Chunks are large because a thread that wants the interpreter back waits up to five milliseconds for it. The thread belongs
-    to the context and not to the iterator: one that is given up half way is closed by the garbage collector, wherever that runs,
+    to the context and not to the iterator: one that is given up half way is closed by the garbage collector, wherever it runs,
     and must not have to wait for a thread there.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="digest") as thread:
