@@ -138,6 +138,14 @@ def test_a_missing_workspace_is_told(command: str, nowhere: Path, capsys: Captur
     assert code in (ErrorCode.WORKSPACE_REQUIRED, ErrorCode.NOT_FOUND)
 
 
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "completion"])
+def test_a_directory_that_is_gone(command: str, nowhere: Path, capsys: Capture) -> None:
+    """Somebody removed the directory in which the shell stands: an error in words, from every command that looks at files."""
+    nowhere.rmdir()
+    document = envelope(capsys, [*line(command), "--json"], ExitCode.ERROR)
+    assert document["error"]["code"] == ErrorCode.NOT_FOUND  # type: ignore[index]
+
+
 def options(command: str) -> list[tuple[str, bool]]:
     """The long options of a command, and whether each is a flag."""
     return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -10,6 +9,7 @@ from cyclopts import Parameter
 
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.shell.cli.result import Block, OperationResult, Section, Table
+from osmosis.shell.cli.surroundings import working_directory
 
 if TYPE_CHECKING:
     from osmosis.shell.remote_rollout.agent_loop import RolloutAgentLoop
@@ -82,7 +82,7 @@ def load(module: str) -> RolloutAgentLoop:
         from osmosis.shell.remote_rollout.loading import load_agent_loop  # noqa: PLC0415 - brings pydantic
     except ModuleNotFoundError as error:
         raise missing_extra(error) from None
-    return load_agent_loop(module, Path.cwd())
+    return load_agent_loop(module, working_directory())
 
 
 def missing_extra(error: ModuleNotFoundError) -> Exception:
