@@ -33,6 +33,8 @@ BENCHMARKS = {
     "data": ("data", "dataset, digest, journal, index, redaction, each in a process of its own"),
     "bridge": ("bridge", "the model bridge beside raw aiohttp and LiteLLM"),
     "server": ("rollout_server", "the rollout server's processor time beside the public one's"),
+    "large": ("large_run", "a run of 100,000 items: files, memory, and whether it slows down; with --large, else a small one"),
+    "kill": ("after_kill", "which model calls a run makes again after kill -9 and a resume"),
     "judge": ("judge_throughput", "judgements beside LiteLLM"),
 }
 """Name: the module, whose `measure(options)` returns findings, and what it measures."""

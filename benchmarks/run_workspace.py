@@ -28,7 +28,7 @@ model_path = "openai/stub"
 dataset = "questions"
 
 [evaluation]
-n = 1
+n = {runs}
 batch_size = 64
 
 [secrets]
@@ -69,12 +69,12 @@ class Bench(msgspec.Struct, frozen=True):
         return str(path.relative_to(self.root))
 
 
-def our_bench(root: Path, model_url: str) -> Bench:
-    """This checkout in the runner and in the rollout."""
+def our_bench(root: Path, model_url: str, *, runs: int = 1) -> Bench:
+    """This checkout in the runner and in the rollout; `runs` for each row."""
     sources = f'\n[tool.uv.sources]\nosmosis-ai = {{ path = "{ROOT}", editable = true }}\n'
     project = _PROJECT.format(python="3.11", osmosis="osmosis-ai[server]", sources=sources)
     command = str(Path(sys.executable).with_name("osmosis"))
-    return _bench(root, model_url, project, (command,), {})
+    return _bench(root, model_url, project, (command,), {}, runs)
 
 
 def make_public_environment() -> None:
@@ -92,11 +92,11 @@ def public_bench(root: Path, model_url: str) -> Bench | None:
     return _bench(root, model_url, project, (str(PUBLIC / "osmosis"),), {"UV_PYTHON": str(PUBLIC / "python")})
 
 
-def _bench(root: Path, model_url: str, project: str, command: tuple[str, ...], further: dict[str, str]) -> Bench:
+def _bench(root: Path, model_url: str, project: str, command: tuple[str, ...], further: dict[str, str], runs: int = 1) -> Bench:
     rollout = root / "rollouts" / "trivial"
     for directory in (rollout, root / "configs" / "eval", root / "configs" / "training", root / "data"):
         directory.mkdir(parents=True)
-    (root / "configs" / "eval" / "trivial.toml").write_text(_CONFIG)
+    (root / "configs" / "eval" / "trivial.toml").write_text(_CONFIG.format(runs=runs))
     (root / ".gitignore").write_text(".osmosis/\n.venv/\ndata/\n")
     (rollout / "pyproject.toml").write_text(project)
     shutil.copy(Path(__file__).with_name("model_rollout.py"), rollout / "main.py")

@@ -2,7 +2,8 @@
 
 It is a bare protocol on a loop of its own process, so that what it costs is small beside what is measured. `GET /marks` tells
 how many calls there were, and when the first and the last of them came (`time.monotonic`, which all processes share); asking
-forgets them. The one-word question of a preflight is not counted.
+forgets them. `GET /questions` tells, and keeps, how often each question was asked. The one-word question of a preflight is not
+counted.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import multiprocessing
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from typing import cast
+from typing import ClassVar, cast
 
 import msgspec
 import uvloop
@@ -41,9 +43,11 @@ class Marks(msgspec.Struct):
 
 
 class _Model(asyncio.Protocol):
-    """One connection. Requests have a Content-Length, as every client here sends it."""
+    """One connection. Requests have a Content-Length, as every client here sends it. Answers come `delay` seconds later."""
 
+    delay = 0.0
     marks = Marks()
+    questions: ClassVar[Counter[str]] = Counter()
     body = json.dumps(ANSWER).encode()
 
     def __init__(self) -> None:
@@ -64,26 +68,37 @@ class _Model(asyncio.Protocol):
             if len(self._data) < end + 4 + length:
                 return
             content, self._data = self._data[end + 4 : end + 4 + length], self._data[end + 4 + length :]
-            self._answer(self._asked(head, content))
+            body = self._asked(head, content)
+            if self.delay:
+                asyncio.get_running_loop().call_later(self.delay, self._answer, body)
+            else:
+                self._answer(body)
 
     def _asked(self, head: bytes, content: bytes) -> bytes:
         if head.startswith(b"get /marks"):
             told, _Model.marks = _Model.marks, Marks()
             return msgspec.json.encode(told)
+        if head.startswith(b"get /questions"):
+            return msgspec.json.encode(self.questions)
         if PROMPT in content:
             now = time.monotonic()
             self.marks.first = self.marks.first or now
             self.marks.last = now
             self.marks.calls += 1
+            start = content.index(PROMPT)
+            self.questions[content[start : content.index(b'"', start)].decode()] += 1
         return self.body
 
     def _answer(self, body: bytes) -> None:
-        assert self._transport is not None
+        if self._transport is None or self._transport.is_closing():
+            return
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         self._transport.write(head + body)
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, delay: float) -> None:
+    _Model.delay = delay
+
     async def serve() -> None:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(_Model, "127.0.0.1", 0, backlog=1024)
@@ -99,20 +114,28 @@ class StubModel:
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/v1"
-        self._marks = f"http://127.0.0.1:{port}/marks"
+        self._place = f"http://127.0.0.1:{port}"
 
     def marks(self) -> Marks:
-        """What came since the last question."""
-        with urllib.request.urlopen(self._marks, timeout=30) as answer:
-            return msgspec.json.decode(answer.read(), type=Marks)
+        """What came since this was last asked."""
+        return msgspec.json.decode(self._get("/marks"), type=Marks)
+
+    def questions(self) -> dict[str, int]:
+        """How often each question was asked, from the beginning."""
+        return msgspec.json.decode(self._get("/questions"), type=dict[str, int])
+
+    def _get(self, path: str) -> bytes:
+        with urllib.request.urlopen(self._place + path, timeout=30) as answer:
+            body: bytes = answer.read()
+            return body
 
 
 @contextmanager
-def stub_model() -> Iterator[StubModel]:
-    """A model while the context lasts."""
+def stub_model(delay: float = 0.0) -> Iterator[StubModel]:
+    """A model while the context lasts, which takes `delay` seconds for an answer."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    child = context.Process(target=_serve, args=(theirs,), daemon=True)
+    child = context.Process(target=_serve, args=(theirs, delay), daemon=True)
     child.start()
     theirs.close()
     try:

@@ -70,28 +70,27 @@ class Projector:
 
     def finalize(self, manifest: Manifest, history: RunHistory) -> Summary:
         """Write every projection of the whole run. `metrics.json` comes last and vouches for the rest."""
-        # polars takes long to import
+        self.close()
+        rows = [self._final_row(result, history.resumed(item)) for item, result in history.results.items()]
+        self._write_index(encode_index(rows))
+        self._write(self._directory.progress, _encode_progress(manifest))
+        self._settle()
+        # Imported late: polars takes long and 50 MB, so what was needed before it is gone by now.
         from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415
         from osmosis.pure.uncertainty import bootstrap_seed  # noqa: PLC0415
 
-        self.close()
-        rows = [self._final_row(result, history.resumed(item)) for item, result in history.results.items()]
-        index = encode_index(rows)
         summary = summarize(
             index_frame(rows),
             manifest.inputs["pass_threshold"],
             seed=bootstrap_seed(manifest),
             planned=history.total_items,
         )
-        for path, data in (
-            (self._directory.index, index),
-            (self._directory.summary, index),
-            (self._directory.progress, _encode_progress(manifest)),
-        ):
-            self._write(path, data)
-        self._settle()
         self._write(self._directory.metrics, encode_metrics(eval_run_info(manifest, history, running=False), summary))
         return summary
+
+    def _write_index(self, index: bytes) -> None:
+        for path in (self._directory.index, self._directory.summary):
+            self._write(path, index)
 
     def _settle(self) -> None:
         """Make durable what was already right and so was not written: appended lines, the work of a process that died."""
@@ -111,7 +110,7 @@ class Projector:
         row = self._rows.get(result.item)
         if row is None or row.rollout_id != result.rollout_id:
             return self._project(result, resumed=resumed)
-        return msgspec.structs.replace(row, resumed=resumed)
+        return row if row.resumed == resumed else msgspec.structs.replace(row, resumed=resumed)
 
     def _project(self, result: Result, *, resumed: bool) -> IndexRow:
         stem = f"row_{result.item.row_index}_run_{result.item.run_index}"

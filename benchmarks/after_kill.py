@@ -1,0 +1,83 @@
+"""A run is killed (`SIGKILL`) in the middle and resumed: which model calls are made a second time?
+
+Only those whose results were not durable yet, and never more than were in flight. The model counts how often each row's
+question is asked; the journal that the dead supervisor left says which results are durable. The points are random, and the
+same each time, so that a miss can be looked at again.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.measuring import Finding, Options, at_least, at_most, run, told
+from benchmarks.run_workspace import Bench, our_bench
+from benchmarks.stub_model import StubModel, stub_model
+
+ROWS = 400
+RUNS = 2
+ITEMS = ROWS * RUNS
+IN_FLIGHT = 64
+ANSWER_SECONDS = 0.2
+"""As long as a quick model takes, so that a kill finds calls on their way."""
+
+_PATIENCE = 300.0
+
+
+class Killed(msgspec.Struct, frozen=True):
+    """One run that was killed once. `called`: model calls before the kill; `durable`: results in the journal then; `repeated`:
+    calls beyond one an item when all was done."""
+
+    called: int
+    durable: int
+    repeated: int
+
+    @property
+    def in_flight(self) -> int:
+        """Calls whose results were lost."""
+        return self.called - self.durable
+
+
+def measure(options: Options) -> list[Finding]:
+    """All findings; twice as many kills as rounds."""
+    points = random.Random(6)  # noqa: S311 - chosen once, to be the same each time
+    with stub_model(ANSWER_SECONDS) as model, tempfile.TemporaryDirectory(prefix="osmosis-bench-") as root:
+        bench = our_bench(Path(root, "ours"), model.url, runs=RUNS)
+        killed = [_killed(bench, model, f"run-{number}", points.randrange(1, ITEMS)) for number in range(2 * options.rounds)]
+    return [
+        told("model calls before the kill", [one.called for one in killed], ""),
+        told("of these, with a durable result", [one.durable for one in killed], ""),
+        at_least("calls in flight at the kill", [one.in_flight for one in killed], 1, ""),
+        at_most("model calls made again after the resume", [one.repeated for one in killed], IN_FLIGHT, ""),
+        at_most("most of them in any run", [max(one.repeated for one in killed)], IN_FLIGHT, ""),
+        at_most("made again although durable", [max(one.repeated - one.in_flight for one in killed)], 0, ""),
+    ]
+
+
+def _killed(bench: Bench, model: StubModel, name: str, point: int) -> Killed:
+    """Kill a new run after `point` model calls and resume it to its end."""
+    before = sum(model.questions().values())
+    words, log = bench.words(name, bench.write_dataset(ROWS)), bench.root / "output.log"
+    with log.open("wb") as output:
+        supervisor = subprocess.Popen(
+            words, cwd=bench.root, env=bench.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        deadline = time.monotonic() + _PATIENCE
+        while sum(model.questions().values()) - before < point:
+            if supervisor.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the run did not reach {point} calls:\n{log.read_text(errors='replace')[-4000:]}")
+            time.sleep(0.002)
+        supervisor.send_signal(signal.SIGKILL)
+        supervisor.wait()
+    durable = (bench.run_directory(name) / "events.jsonl").read_bytes().count(b'"kind":"result"')
+    called = sum(model.questions().values()) - before
+    resumed = run(words, bench.root, bench.environment, log)
+    if resumed.code != 0:
+        raise RuntimeError(f"the resume ended with exit code {resumed.code}:\n{resumed.output[-4000:]}")
+    return Killed(called, durable, sum(model.questions().values()) - before - ITEMS)
