@@ -90,6 +90,20 @@ def test_nothing_is_said_by_colour_alone(case: str, monkeypatch: pytest.MonkeyPa
     assert on_screen(case, 80) == plain_80
 
 
+@pytest.mark.parametrize("columns", ["0", "", "many", "-3"])
+def test_columns_that_say_nothing(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments that know no width say 0, or nonsense: the output is that of a terminal of 80 columns."""
+
+    def shown() -> str:
+        stream = io.StringIO()
+        Output(Mode.RICH, stream, stream, Redactor([SECRET])).result(WELL["eval list"])
+        return stream.getvalue()
+
+    usual = shown()
+    monkeypatch.setenv("COLUMNS", columns)
+    assert shown() == usual != ""
+
+
 def test_colours_are_used() -> None:
     """The test above could fail."""
     assert COLOUR.search(on_screen("eval logs well", 80) + on_screen("doctor badly", 80))

@@ -35,6 +35,7 @@ from osmosis.shell.cli.stream import SteadyStream
 
 _COLUMNS_UNNAMED = 2
 """Columns behind the first that speak for themselves, as those of a checkup do."""
+_USUAL_WIDTH = 80
 NARROW = 60
 """Columns below which tables become lines."""
 _RULE_LEAST = 4
@@ -145,6 +146,8 @@ class RichText:
     def __init__(self, stream: SteadyStream, *, width: int | None = None) -> None:
         """`width` in columns; by default the terminal's, or 80 where there is none."""
         self.console = Console(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, width=width)
+        if self.console.width < 1:
+            self.console.width = _USUAL_WIDTH  # COLUMNS=0 means that nobody knows, and would show nothing
         # What is no terminal now never becomes one: lines need neither styles nor wrapping there, and a run has many.
         self._unstyled = not self.console.is_terminal
 
