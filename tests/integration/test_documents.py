@@ -16,6 +16,7 @@ from osmosis.shell.cli.app import build_app
 from scripts.generate_reference import PART, PARTS, pages
 from tests.integration.stored_runs import write_workspace
 from tests.integration.workspaces import CHECKOUT
+from tests.strategies.cli_tree import COMMANDS
 from tests.strategies.comparisons import stored_run
 
 DOCS = CHECKOUT / "docs"
@@ -48,6 +49,19 @@ def test_every_generated_part_is_shown() -> None:
     """No part is drawn that no page shows."""
     shown = {name for path in DOCS.glob("*.md") for name in re.findall("<!-- begin ([^>]+) -->", path.read_text())}
     assert shown == PARTS.keys()
+
+
+def test_the_migration_page_knows_the_commands() -> None:
+    """Every command of the tree is named there, and none of those that are said to be missing exists."""
+    page = (DOCS / "migration.md").read_text()
+    table = page[page.index("## Commands") : page.index("## A rollout's environment")]
+    there, _, missing = table.partition("| `osmosis auth`")
+    names = {name.split()[-1] for name in COMMANDS} - {"inspect", "prune", "diff"} | {"cassette"}
+    assert {name for name in names if f"{name}`" not in there} == set()
+    absent = re.findall(r"`(?:osmosis |eval |rollout )*([a-z-]+)`", missing.partition(" not there yet")[0])
+    assert len(absent) >= 12
+    assert set(absent) & {path[0] for path in COMMANDS.values()} == set()
+    assert {"submit", "upload", "retry", "download", "stop"} & {path[-1] for path in COMMANDS.values()} == set()
 
 
 def test_every_file_of_a_run_is_named() -> None:
