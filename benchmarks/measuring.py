@@ -15,7 +15,8 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,8 +55,22 @@ class Measured(msgspec.Struct, frozen=True):
 
 def run(command: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path) -> Measured:
     """Run `command` to its end; what it says goes to the file `log`."""
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
     before = _children()
+    with _as_parent_of_orphans():
+        return _run(command, directory, environment, log, before)
+
+
+@contextmanager
+def _as_parent_of_orphans() -> Iterator[None]:
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        prctl(_SUBREAPER, 0)
+
+
+def _run(command: Sequence[str], directory: Path, environment: Mapping[str, str], log: Path, before: set[int]) -> Measured:
     with log.open("wb") as output:
         started = time.monotonic()
         child = subprocess.Popen(
