@@ -145,6 +145,7 @@ HEADS = {
     "import no_such_module\nimport noisy": False,
     "import neighbour\nimport noisy": False,
     "from . import noisy": False,
+    "import leaves\nimport noisy": True,
     "import os\nos.environ['NOISE'] = 'no'\nimport noisy": False,
     "import noisy\nthis is no Python": False,
 }
@@ -157,6 +158,7 @@ def test_packages_that_the_entrypoint_imports_first_are_imported_before_leave(ro
     packages = tmp_path / "packages"
     packages.mkdir()
     (packages / "noisy.py").write_text(NOISY)
+    (packages / "leaves.py").write_text("import sys; assert len(sys.argv) == 1; sys.exit(3)\n")
     (rollout / "neighbour.py").write_text("print('neighbour', flush=True)\n")
     (rollout / "main.py").write_text(head + "\nprint('main', flush=True)\n")
     leave, ours = os.pipe()

@@ -51,8 +51,8 @@ def main() -> None:
     _end_with_the_runner()
     _leave_the_path(entrypoint)
     _sign_health(instance_id)
-    _await_leave(entrypoint)
     sys.argv = [entrypoint]
+    _await_leave(entrypoint)
     runpy.run_path(entrypoint, run_name="__main__")
 
 
@@ -81,7 +81,8 @@ class _Signing:
         """What the other finders say; a module of `SIGNED` is signed when it has been executed."""
         if name not in SIGNED:
             return None
-        found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
+        found = (finder.find_spec(name, path, target) for finder in others)
         spec: Any = next((spec for spec in found if spec is not None), None)
         if spec is not None:
             execute = spec.loader.exec_module
@@ -137,7 +138,7 @@ def _import_packages(entrypoint: str) -> None:
     for step in (*_imports_at_the_head(entrypoint), *_SERVING):
         try:
             exec(step, {"__name__": "__main__"})  # noqa: S102 - import statements, as the entrypoint will execute them
-        except Exception:  # noqa: BLE001 - whatever an import does wrong, it does again where it is asked for
+        except (Exception, SystemExit):  # noqa: BLE001 - whatever an import does wrong, it does again where it is asked for
             continue
     gc.freeze()
     gc.enable()
