@@ -26,6 +26,12 @@ def harbor(request) -> HarborWorkspace:
     return request.getfixturevalue(f"in_{request.param}")
 
 
+async def findings(harbor: HarborWorkspace, name: str) -> list[object]:
+    """What `eval verify` has to say: also that no sandbox's files reached a trial after its result."""
+    found: list[object] = (await harbor.workspace.run(words=["eval", "verify", name, "--json"])).resource["findings"]
+    return found
+
+
 @EVERY_KIND
 async def test_the_oracle_earns_its_reward(harbor):
     """The task's own solution runs in a sandbox, its tests grade it, and the metrics say that every row passed."""
@@ -62,6 +68,7 @@ async def test_a_workflow_and_its_grader_run_inside(harbor, model):
     assert (run / "trajectories" / "row_0_run_0.json").exists()
     verify_trial_evidence(run / "rollout_trials" / rows[0]["rollout_id"] / "harbor", rows[0]["rollout_id"])
     assert not list(harbor.trials.glob(f"*{rows[0]['rollout_id']}*"))
+    assert await findings(harbor, "work") == []
 
 
 @EVERY_KIND
@@ -116,6 +123,7 @@ async def test_hostile_artifacts_stay_where_they_are(harbor, model):
     said = (trial / "logs" / "trial.log").read_text() + (trial / "diagnostics.json").read_text()
     for name in ("link.txt", "up.txt", "directory", "pipe", "socket", "slash.txt", "line.txt"):
         assert name in said, said
+    assert await findings(harbor, "hostile") == []
 
 
 async def test_a_bubblewrap_sandbox_reaches_the_model_and_nothing_else(in_bubblewrap, model, tmp_path):
