@@ -6,7 +6,8 @@ really done. The times are the supervisor's own.
 
 from __future__ import annotations
 
-from osmosis.pure.supervisor import CANCEL_WAIT, GRACE_AFTER_FINISH, GRACE_AFTER_HALT, Phase, State, patient
+from osmosis.pure.supervision_state import Phase, State
+from osmosis.pure.supervisor import CANCEL_WAIT, GRACE_AFTER_FINISH, GRACE_AFTER_HALT, patient
 
 _CLEAN_UP = f"up to {CANCEL_WAIT:.0f} s for clean-up"
 _SERVER_STOP = f"stopping the rollout server; up to {GRACE_AFTER_HALT:.0f} s for its clean-up"

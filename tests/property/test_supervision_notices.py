@@ -27,7 +27,8 @@ from osmosis.pure.supervision_events import (
     StopServer,
 )
 from osmosis.pure.supervision_notices import notice
-from osmosis.pure.supervisor import GRACE_AFTER_FINISH, Assignment, Phase, State, advance, begin, rollout_id
+from osmosis.pure.supervision_state import Assignment, Phase, State, begin
+from osmosis.pure.supervisor import GRACE_AFTER_FINISH, advance, rollout_id
 
 AT = "2026-11-30T12:35:44.521865Z"
 SUCCESS = Outcome(Status.SUCCESS, reward=1.0)

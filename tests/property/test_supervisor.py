@@ -56,17 +56,8 @@ from osmosis.pure.supervision_events import (
     Stopped,
     StopServer,
 )
-from osmosis.pure.supervisor import (
-    GRACE_AFTER_FINISH,
-    GRACE_AFTER_HALT,
-    Assignment,
-    Phase,
-    State,
-    advance,
-    begin,
-    item_deadline,
-    progress,
-)
+from osmosis.pure.supervision_state import Assignment, Phase, State, begin, progress
+from osmosis.pure.supervisor import GRACE_AFTER_FINISH, GRACE_AFTER_HALT, advance, item_deadline
 
 AT = "2026-11-30T12:35:44.521865Z"
 SUCCESS = Outcome(Status.SUCCESS, reward=1.0)

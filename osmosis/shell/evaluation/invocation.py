@@ -30,7 +30,8 @@ from osmosis.pure.resume import Workload, still_to_run
 from osmosis.pure.secret_forms import secret_values
 from osmosis.pure.secret_resolution import values_to_redact
 from osmosis.pure.supervision_events import Dispatch
-from osmosis.pure.supervisor import Assignment, State, begin, item_deadline
+from osmosis.pure.supervision_state import Assignment, State, begin
+from osmosis.pure.supervisor import item_deadline
 from osmosis.shell.evaluation import run_directory
 from osmosis.shell.evaluation.access import endpoint_for
 from osmosis.shell.evaluation.clock import utc_now

@@ -45,7 +45,8 @@ from osmosis.pure.supervision_events import (
     StopServer,
 )
 from osmosis.pure.supervision_notices import notice
-from osmosis.pure.supervisor import Phase, State, advance, progress
+from osmosis.pure.supervision_state import Phase, State, progress
+from osmosis.pure.supervisor import advance
 from osmosis.pure.tally import Tally
 from osmosis.shell.bridge.server import Bridge
 from osmosis.shell.evaluation.clock import utc_now
