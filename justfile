@@ -94,7 +94,7 @@ docs: documents
 # Write what follows from the code: golden files, JSON Schemas, reference. Read every byte of the difference before committing.
 golden:
     python -m scripts.generate_schemas
-    python -m pytest tests/golden --write-golden
+    python -m pytest tests/golden tests/integration/test_cli_real_runs.py --write-golden
     python -m scripts.generate_reference
     git diff --stat -- tests/golden docs
 
