@@ -20,6 +20,7 @@ from osmosis.pure.exact_sums import fixed_point, float_sum, integer_sum, scaled_
 from osmosis.pure.index_frame import normalised
 from osmosis.pure.intervals import NO_SAMPLE, undefined
 from osmosis.pure.journal import Status
+from osmosis.pure.presentation import counted
 from osmosis.pure.price import Price
 from osmosis.pure.statistics import exact_sign_test, holm, paired_difference, t_test_p_value
 from osmosis.pure.stored_run import (
@@ -336,7 +337,9 @@ def _flips(rows: pl.DataFrame, baseline: StoredRun) -> tuple[Flip, ...]:
 
 def _notes(baseline: StoredRun, candidate: StoredRun) -> list[str]:
     notes = [
-        f"run {run.name} is not finished: {run.pending} samples are pending" for run in (baseline, candidate) if run.pending
+        f"run {run.name} is not finished: {counted(run.pending, 'sample')} {'is' if run.pending == 1 else 'are'} pending"
+        for run in (baseline, candidate)
+        if run.pending
     ]
     if baseline.pass_threshold != candidate.pass_threshold:
         own, other = baseline.pass_threshold, candidate.pass_threshold

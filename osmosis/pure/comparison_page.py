@@ -16,6 +16,7 @@ from osmosis.pure.comparison_text import (
 )
 from osmosis.pure.html_page import document, table
 from osmosis.pure.html_page import text as _text
+from osmosis.pure.presentation import counted
 
 _STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #1c2733; }
@@ -52,7 +53,7 @@ def comparison_page(comparisons: Sequence[Comparison]) -> bytes:
 def _candidate(comparison: Comparison) -> Iterator[str]:
     yield f"<h3>{_text(comparison.candidate)}</h3>"
     yield (
-        f'<p class="note">{comparison.paired_rows} rows paired by {_text(comparison.paired_by)}; '
+        f'<p class="note">{counted(comparison.paired_rows, "row")} paired by {_text(comparison.paired_by)}; '
         f"{comparison.baseline_only} only in the baseline, {comparison.candidate_only} only in the candidate.</p>"
     )
     yield from (f'<p class="note">{_text(note)}</p>' for note in comparison.notes)

@@ -88,6 +88,11 @@ def percent(part: int, whole: int, *, decimals: int = 1) -> str:
     return f"{units // scale}.{units % scale:0{decimals}d}%" if decimals else f"{units}%"
 
 
+def counted(number: int, word: str) -> str:
+    """`1 row`, `2,000 rows`: a count and a word whose plural ends in s."""
+    return f"{thousands(number)} {word}{'' if number == 1 else 's'}"
+
+
 def thousands(count: int) -> str:
     """`1,234,567`."""
     return f"{count:,}"

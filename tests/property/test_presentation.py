@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from osmosis.pure.presentation import (
     UNDEFINED,
     clock,
+    counted,
     decimal,
     duration,
     joined,
@@ -203,3 +204,13 @@ def test_a_file_name_that_is_not_utf8_survives_the_shell() -> None:
     word = shell_word(b"caf\xe9".decode("utf-8", "surrogateescape"))
     result = subprocess.run(["bash", "--norc", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert result.stdout == b"caf\xe9"
+
+
+def test_one_is_no_plural():
+    """A count agrees with its word."""
+    assert [counted(number, "row mean") for number in (0, 1, 2, 2000)] == [
+        "0 row means",
+        "1 row mean",
+        "2 row means",
+        "2,000 row means",
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from osmosis.pure.finding import AuditReport, AuditStatus, Finding, Severity
-from osmosis.pure.presentation import joined, relative_path, thousands
+from osmosis.pure.presentation import counted, joined, relative_path, thousands
 from osmosis.pure.report import NextStep
 from osmosis.shell.cli.exit_codes import AUDIT_EXIT_CODES
 from osmosis.shell.cli.result import Block, OperationResult, Section, Table
@@ -85,16 +85,12 @@ def _message(report: AuditReport) -> str:
     warnings = len(report.findings) - errors
     match report.status:
         case AuditStatus.UNSOUND:
-            verdict = f"Run {report.run_name} is not sound: {_count(errors, 'error')}"
+            verdict = f"Run {report.run_name} is not sound: {counted(errors, 'error')}"
         case AuditStatus.REPAIRED:
-            verdict = f"Run {report.run_name} is sound again: {_count(len(report.repaired), 'finding')} repaired"
+            verdict = f"Run {report.run_name} is sound again: {counted(len(report.repaired), 'finding')} repaired"
         case AuditStatus.SOUND:
             verdict = f"Run {report.run_name} is sound"
-    return f"{verdict}, {_count(warnings, 'warning')}." if warnings else f"{verdict}."
-
-
-def _count(number: int, word: str) -> str:
-    return f"{thousands(number)} {word}{'' if number == 1 else 's'}"
+    return f"{verdict}, {counted(warnings, 'warning')}." if warnings else f"{verdict}."
 
 
 def _blocks(report: AuditReport, base: str) -> Iterator[Block]:
@@ -137,5 +133,5 @@ def _rows(report: AuditReport, base: str) -> Iterator[tuple[str, str]]:
     if report.planned:
         yield "Work Items", joined([thousands(report.planned), *(f"{thousands(count)} {word}" for count, word in counts)])
     if report.records:
-        yield "Journal", _count(report.records, "sound record")
+        yield "Journal", counted(report.records, "sound record")
     yield "Directory", relative_path(report.path, base)

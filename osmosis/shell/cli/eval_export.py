@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from osmosis.pure.presentation import relative_path, thousands
+from osmosis.pure.presentation import counted, relative_path, thousands
 from osmosis.shell.cli.comparison_options import OutputOption
 from osmosis.shell.cli.result import Block, Commands, OperationResult, Table
 from osmosis.shell.cli.surroundings import needs_extra, working_directory
@@ -55,6 +55,6 @@ def export_result(exported: Exported, directory: str) -> OperationResult:
         operation="eval.export",
         status="success",
         resource=exported,
-        message=f"Exported {thousands(exported.samples)} samples of {exported.run_name} as {exported.format} to {path}.",
+        message=f"Exported {counted(exported.samples, 'sample')} of {exported.run_name} as {exported.format} to {path}.",
         blocks=blocks,
     )

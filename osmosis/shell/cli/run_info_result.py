@@ -13,7 +13,7 @@ import msgspec
 
 from osmosis.pure.journal import RunHistory
 from osmosis.pure.metrics_file import summary_object
-from osmosis.pure.presentation import decimal, duration, joined, moment, percent, relative_path, thousands
+from osmosis.pure.presentation import counted, decimal, duration, joined, moment, percent, relative_path, thousands
 from osmosis.pure.report import NextStep
 from osmosis.pure.run_overview import RunOverview, RunState
 from osmosis.pure.scoreboard import SLOWEST_KEPT, Scoreboard, finished_item
@@ -226,7 +226,7 @@ def _interval_so_far(looked: Looked) -> Iterator[tuple[str, str]]:
     estimate = _scoreboard(looked).pass_rate
     if estimate.low is not None and estimate.high is not None:
         bounds = f"{decimal(estimate.low * 100, 1)}% to {decimal(estimate.high * 100, 1)}%"
-        yield "Pass Rate 95% CI", f"{bounds} ({thousands(estimate.units)} rows)"
+        yield "Pass Rate 95% CI", f"{bounds} ({counted(estimate.units, 'row')})"
 
 
 def _run_rows(looked: Looked, base: str) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osmosis.pure.estimate import TOO_FEW, DetectableEffect, Estimate, Method, Uncertainty, VarianceSplit
-from osmosis.pure.presentation import decimal, joined, thousands
+from osmosis.pure.presentation import counted, decimal, joined
 
 _METHODS = {
     Method.WILSON: "Wilson",
@@ -49,11 +49,7 @@ def _share(estimate: Estimate) -> str:
         return f"none: {estimate.reason}"
     method = _METHODS[estimate.method] if estimate.method else ""
     bounds = f"{decimal(estimate.low * 100, 1)}% to {decimal(estimate.high * 100, 1)}%"
-    return f"{bounds} ({method}, {_rows(estimate)})"
-
-
-def _rows(estimate: Estimate) -> str:
-    return f"{thousands(estimate.units)} row{'' if estimate.units == 1 else 's'}"
+    return f"{bounds} ({method}, {counted(estimate.units, 'row')})"
 
 
 def _bounds(uncertainty: Uncertainty) -> str:
@@ -73,8 +69,8 @@ def _reward(estimate: Estimate) -> str:
         return f"none: {estimate.reason}"
     bounds = f"{decimal(estimate.low)} to {decimal(estimate.high)}"
     if estimate.method in (Method.WILSON, Method.WILSON_ROWS):
-        return f"{bounds} ({_METHODS[estimate.method]}, {_rows(estimate)})"
-    return f"{bounds} (t over {thousands(estimate.units)} row means)"
+        return f"{bounds} ({_METHODS[estimate.method]}, {counted(estimate.units, 'row')})"
+    return f"{bounds} (t over {counted(estimate.units, 'row mean')})"
 
 
 def _detectable(effect: DetectableEffect) -> str:
