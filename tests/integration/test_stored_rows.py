@@ -210,6 +210,16 @@ def test_another_file_is_not_recognised(tmp_path):
         found.rows.load()
 
 
+def test_a_manifest_that_miscounts_the_rows_is_told(tmp_path):
+    """A number of rows that somebody wrote into the manifest is not believed once the rows are looked at."""
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(jsonl(5))
+    found = recognise_dataset(path, KnownDataset("0" * 64, fingerprint(jsonl(5)), 7), rows=None, limit=None)
+    assert found is not None
+    with pytest.raises(OsmosisError, match="has 5 rows, and the run's manifest says 7"):
+        found.rows.load()
+
+
 # Hostile files ---------------------------------------------------------------------------------------------------------------
 
 

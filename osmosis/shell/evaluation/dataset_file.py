@@ -89,6 +89,12 @@ def recognise_dataset(path: Path, known: KnownDataset, *, rows: RowSelection | N
         found = _read(path, label, again, rows=rows, limit=limit)
         if again.fingerprint != known.fingerprint:
             raise _changed(label)
+        if found.total_rows != known.total_rows:
+            raise OsmosisError(
+                f"{label} has {found.total_rows} rows, and the run's manifest says {known.total_rows} of the same file.",
+                code=ErrorCode.CONFLICT,
+                hint="The manifest has been changed: restore it, or start over with --fresh (the directory is archived).",
+            )
         return found.store
 
     selected = resolve_selection(rows, limit, known.total_rows, label)
