@@ -383,8 +383,10 @@ def test_a_lock_that_is_a_link_is_not_written_through(root: Path, capsys: pytest
     """A repair notes in the lock who works on the run; what a link in its place leads to stays as it is."""
     precious = root.parents[2] / "precious"
     precious.write_text("precious")
-    (root.parent / ".locks").mkdir()
-    (root.parent / ".locks" / f"{NAME}.lock").symlink_to(precious)
+    lock = root.parent / ".locks" / f"{NAME}.lock"
+    lock.parent.mkdir(exist_ok=True)
+    lock.unlink(missing_ok=True)
+    lock.symlink_to(precious)
     remove("index.jsonl")(root)
     assert main([*COMMANDS["verify"], "--repair", "--plain"]) == 1
     assert "Traceback" not in "".join(capsys.readouterr())
