@@ -19,4 +19,4 @@ def test_fifths_hold_the_items_that_they_name() -> None:
 
 def test_calls_without_a_durable_result_were_in_flight() -> None:
     """What may be asked again is what was asked and not kept."""
-    assert Killed(called=70, durable=20, repeated=50).in_flight == 50
+    assert Killed(called=70, durable=20, repeated=50, needless=0).in_flight == 50
