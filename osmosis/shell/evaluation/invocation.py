@@ -7,6 +7,7 @@ dependencies, bridge, rollout server. A new run that ends before its first dispa
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import uuid
@@ -102,8 +103,13 @@ class Invocation:
             known = {*covered, *secret_values([*configured, self._token], os.environ, [*other, endpoint.api_key or ""])}
             self._view.protect(known)
             rollout_environment = inherited | self._config.env | required
-            with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
-                return runner.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
+            # Until the session begins, most of what is made is modules, which stay (decision 0061).
+            gc.disable()
+            try:
+                with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
+                    return runner.run(self._evaluate(endpoint, rollout_environment, Redactor(known)))
+            finally:
+                gc.enable()
 
     def _endpoint(self) -> Endpoint:
         replays, holds = self._preparation.cassette is not None, self._preparation.held is not None
@@ -173,7 +179,8 @@ class Invocation:
             state = begin(self._assignment(), history, self._preparation.inputs.pass_threshold)
             projector.begin(manifest, history, state.tally)
             self._log_start(log)
-            await self._prepare_rollout(environment, log)
+            self._view.milestone(f"syncing rollout dependencies ({self._config.experiment.rollout})")
+            await sync_environment(self._preparation.project, environment, log)
             bridge = await self._start_bridge(stack, endpoint, redactor)
             launch = launch_of(self._preparation, environment)
             self._view.milestone(f"starting rollout server ({launch.start.entrypoint})")
@@ -195,6 +202,7 @@ class Invocation:
                 ),
             )
             self._session = Session(state, tools, server)
+            gc.enable()
             state = await self._session.run(self._open_journal)
             self._report_cassette(bridge)
         return state
@@ -226,10 +234,6 @@ class Invocation:
         )
         if self._reading.torn:
             log.write("WARNING", "resume", "dropped an incomplete last record of the journal", {"bytes": self._reading.torn})
-
-    async def _prepare_rollout(self, environment: Mapping[str, str], log: RunLog) -> None:
-        self._view.milestone(f"syncing rollout dependencies ({self._config.experiment.rollout})")
-        await sync_environment(self._preparation.project, environment, log)
 
     async def _start_bridge(self, stack: AsyncExitStack, endpoint: Endpoint, redactor: Redactor) -> Bridge:
         from osmosis.shell.bridge.recorder import Recorder  # noqa: PLC0415 - HTTP, like the next
