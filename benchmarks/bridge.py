@@ -27,7 +27,9 @@ from osmosis.pure.redaction import Redactor
 from osmosis.shell.bridge import Bridge
 
 TOKEN = "benchmark-token"
-IN_FLIGHT, CALLS, ALONE = 64, 3000, 300
+IN_FLIGHT, SLICES, ALONE = 64, 8, 300
+CALLS = {"raw": 400, "bridge": 400, "litellm": 64}
+"""In one slice. A round is made of short slices of all ways, so that what slows the machine for a moment slows each of them."""
 ANSWER = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -73,8 +75,8 @@ def serve(start: str, argument: str, pipe: Connection) -> None:
     uvloop.run(run())
 
 
-async def throughput(call: Call, calls: int, in_flight: int) -> float:
-    """Calls per second with `in_flight` at a time."""
+async def seconds_for(call: Call, calls: int) -> float:
+    """How long that many calls take, IN_FLIGHT at a time."""
     left = iter(range(calls))
 
     async def worker() -> None:
@@ -82,8 +84,8 @@ async def throughput(call: Call, calls: int, in_flight: int) -> float:
             await call()
 
     started = time.perf_counter()
-    await asyncio.gather(*(worker() for _ in range(in_flight)))
-    return calls / (time.perf_counter() - started)
+    await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
+    return time.perf_counter() - started
 
 
 async def latency(call: Call, calls: int) -> float:
@@ -131,14 +133,19 @@ async def _measured(stub: str, bridge: str, bridge_process: int, rounds: int) ->
         medians: dict[str, list[float]] = {name: [] for name in ways}
         spent: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
-            await throughput(call, 2 * IN_FLIGHT, IN_FLIGHT)
+            await seconds_for(call, 2 * IN_FLIGHT)
         for number in range(rounds):
+            wall, cpu = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+            for slice_number in range(SLICES):
+                for name in in_turn(list(ways), slice_number):
+                    process = bridge_process if name == "bridge" else os.getpid()
+                    before = own_cpu_seconds(process)
+                    wall[name] += await seconds_for(ways[name], CALLS[name])
+                    cpu[name] += own_cpu_seconds(process) - before
             for name in in_turn(list(ways), number):
-                count = CALLS if name != "litellm" else CALLS // 10
-                process = bridge_process if name == "bridge" else os.getpid()
-                before = own_cpu_seconds(process)
-                rates[name].append(await throughput(ways[name], count, IN_FLIGHT))
-                spent[name].append(1000 * (own_cpu_seconds(process) - before) / count)
+                calls = SLICES * CALLS[name]
+                rates[name].append(calls / wall[name])
+                spent[name].append(1000 * cpu[name] / calls)
                 medians[name].append(await latency(ways[name], ALONE))
     added = [mine - raw for mine, raw in zip(medians["bridge"], medians["raw"], strict=True)]
     return [
