@@ -176,3 +176,13 @@ def test_an_interrupted_view_gives_the_cursor_back() -> None:
         screen.process.send_signal(2)
         screen.finish()
     assert screen.seen.count(b"\x1b[?25h") == screen.seen.count(b"\x1b[?25l") == 1
+
+
+def test_ctrl_c_at_a_question_ends_its_line() -> None:
+    """What is said after an interrupted question begins on a line of its own."""
+    with terminal("rich", "1", "--ask") as screen:
+        screen.wait_for("[y/N]")
+        screen.process.send_signal(2)
+        screen.finish()
+    _, _, after = ESCAPES.sub(b"", screen.seen).partition(b"[y/N]")
+    assert after.strip(b" ").startswith(b"\r\n")

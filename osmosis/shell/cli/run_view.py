@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO, cast
 
@@ -94,8 +95,10 @@ class TerminalRunView:
         # A library that took the signal over (polars does on import) restarts reads: Ctrl-C would wait for the answer.
         signal.siginterrupt(signal.SIGINT, True)
         while True:
-            self._output.question(f"{question} [{'Y/n' if default else 'y/N'}]")
-            if (line := self._read_line()) is None:
+            with self._ends_its_line():
+                self._output.question(f"{question} [{'Y/n' if default else 'y/N'}]")
+                line = self._read_line()
+            if line is None:
                 self._output.progress_line("")
                 return False
             answer = line.strip().lower()
@@ -110,7 +113,8 @@ class TerminalRunView:
         if not self.interactive:
             return None
         try:
-            value = getpass.getpass(f"Value of secret {neutralise(name)}: ", stream=cast(TextIO, self._output.stderr))
+            with self._ends_its_line():
+                value = getpass.getpass(f"Value of secret {neutralise(name)}: ", stream=cast(TextIO, self._output.stderr))
         except EOFError:
             self._output.progress_line("")
             return None
@@ -135,6 +139,15 @@ class TerminalRunView:
     def _read_line(self) -> str | None:
         line = self._stdin.readline() if self._stdin is not None else ""
         return line or None
+
+    @contextmanager
+    def _ends_its_line(self) -> Iterator[None]:
+        """Ctrl-C at a question: the cursor still stands behind it, and what is said next begins on a line of its own."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._output.progress_line("")
+            raise
 
     def _cannot_ask(self, question: str) -> OsmosisError:
         summary = dict(plan_table(self._plan, self._working_directory).rows) if self._plan else {}
