@@ -108,6 +108,27 @@ async def test_a_server_that_makes_no_sense_is_out_of_reach(answers, reason):
     assert not server.answers
 
 
+async def test_a_kept_connection_that_closes_costs_no_rollout():
+    """A server that was idle may close it just as the next rollout is sent: that is sent again, and its id is admitted once."""
+    once = [(202, ADMITTED), (200, SUCCESS)]
+    async with driven(*once, (None, b""), *once) as (client, server):
+        for _ in range(2):
+            assert (await client.run(request())).status is RolloutStatus.SUCCESS
+    assert server.asked.count("POST /rollout") == 3
+    async with driven(*once, (None, b""), (409, b"rollout_id is already registered")) as (client, server):
+        await client.run(request())
+        with pytest.raises(ServerUnreachable, match="instead of saying so"):
+            await client.run(request())
+
+
+async def test_a_cancellation_is_not_lost_with_its_connection():
+    """It is sent again; else what was interrupted would be waited for."""
+    async with driven((202, ADMITTED), (200, SUCCESS), (None, b""), (200, b"{}")) as (client, server):
+        await client.run(request())
+        await client.cancel(NAME)
+    assert server.asked[2:] == ["POST /rollout/cancel"] * 2
+
+
 async def test_cancelling_never_fails():
     """Whatever the server makes of it."""
     for answer in ((200, b"{}"), (500, b""), (None, b"")):

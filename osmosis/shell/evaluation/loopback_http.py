@@ -31,7 +31,7 @@ class NoAnswer(Exception):
     """There is no whole answer: nobody listens, the connection broke, time ran out, or it is not HTTP. Says which."""
 
 
-class _Stale(NoAnswer):
+class StaleConnection(NoAnswer):
     """A kept connection was closed before a byte of the answer: the server may never have seen the request."""
 
 
@@ -74,11 +74,11 @@ class LoopbackHttp:
         request = self._head("GET", path) + headers.encode("ascii") + b"\r\n"
         try:
             return await self._ask(request, within)
-        except _Stale:
+        except StaleConnection:
             return await self._ask(request, within)
 
     async def post(self, path: str, body: bytes, *, within: float) -> Answer:
-        """Send JSON to `path`. Raises NoAnswer."""
+        """Send JSON to `path`. Raises NoAnswer, a StaleConnection where the caller may know that a second time does no harm."""
         entity = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         return await self._ask(self._head("POST", path) + entity.encode("ascii") + body, within)
 
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
     async def ask(self, request: bytes) -> Answer:
         """Send a request and wait for its answer. Raises NoAnswer."""
         if self._transport is None:
-            raise _Stale("the server closed the connection")
+            raise StaleConnection("the server closed the connection")
         self._waiting = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
@@ -216,7 +216,9 @@ class Connection(asyncio.Protocol):
         elif self._answering:
             self._fail(NoAnswer("the server closed the connection within its answer"))
         else:
-            self._fail((_Stale if self._asked_before else NoAnswer)("the server closed the connection without an answer"))
+            self._fail(
+                (StaleConnection if self._asked_before else NoAnswer)("the server closed the connection without an answer")
+            )
 
     # --- What the parser says ----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from osmosis.pure.protocol import (
     ResultResponse,
     RolloutStatus,
 )
-from osmosis.shell.evaluation.loopback_http import LoopbackHttp, NoAnswer, field_value
+from osmosis.shell.evaluation.loopback_http import Answer, LoopbackHttp, NoAnswer, StaleConnection, field_value
 
 ADMISSION_TIMEOUT = 30.0
 _SHOWN = 400
@@ -72,15 +72,27 @@ class RolloutClient:
         """Ask the server to cancel; silence and errors are taken as they come, since the lease ends what nobody polls."""
         body = protocol.encode(CancelRequest(ids=[rollout_id]))
         with suppress(NoAnswer):
-            await self._http.post("/rollout/cancel", body, within=CANCEL_TIMEOUT_SEC)
+            await self._post("/rollout/cancel", body, CANCEL_TIMEOUT_SEC)
+
+    async def _post(self, path: str, body: bytes, within: float) -> tuple[Answer, bool]:
+        """The answer, and whether the request had to be sent again because a kept connection was closed under it.
+
+        Neither of our requests does harm the second time: a cancelled rollout stays cancelled, and an id is admitted once.
+        """
+        try:
+            return await self._http.post(path, body, within=within), False
+        except StaleConnection:
+            return await self._http.post(path, body, within=within), True
 
     async def _admit(self, request: InitRequest) -> InitResponse:
         body = protocol.encode(request)
         while True:
             try:
-                answer = await self._http.post("/rollout", body, within=ADMISSION_TIMEOUT)
+                answer, repeated = await self._post("/rollout", body, ADMISSION_TIMEOUT)
             except NoAnswer as error:
                 raise ServerUnreachable(f"the rollout server does not take rollouts: {error}") from error
+            if answer.status == 409 and repeated:
+                raise ServerUnreachable("the rollout server took a rollout and closed the connection instead of saying so")
             if answer.status == 429:
                 await asyncio.sleep(protocol.retry_after_sec(answer.retry_after))
                 continue
