@@ -210,6 +210,16 @@ def test_github_gets_its_summary_and_annotations(workspace, tmp_path):
     assert list(workspace.glob("*.md")) == []
 
 
+def test_points_are_not_taken_for_a_share(workspace):
+    """A drop of more than 1 in a pass rate would let everything pass: it is refused. A reward has no such limit."""
+    gate = ("eval", "gate", "candidate", "--baseline", "baseline", "--max-drop", "2")
+    refused = osmosis(workspace, *gate)
+    assert refused.returncode == 1
+    assert "from 0 to 1" in refused.stderr
+    assert "--max-drop 0.02" in refused.stderr
+    assert osmosis(workspace, *gate, "--measure", "reward").returncode in (0, 4, 5)
+
+
 def test_wrong_options_are_usage_errors(workspace):
     """Exit code 2, and which option it was."""
     for arguments in (
