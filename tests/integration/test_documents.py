@@ -13,6 +13,7 @@ import pytest
 
 from osmosis.pure.audit import OWN_FILES
 from osmosis.shell.cli.app import build_app
+from osmosis.shell.cli.surroundings import EXTRA_OF
 from scripts.generate_reference import PART, PARTS, pages
 from tests.integration.stored_runs import write_workspace
 from tests.integration.workspaces import CHECKOUT
@@ -37,6 +38,13 @@ def test_commands_are_those_of_the_program(page: Path) -> None:
         if "..." in line or any(word.startswith(("[", "<")) for word in words):
             continue
         app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize("page", [DOCS / "tutorial.md", CHECKOUT / "README.md"], ids=lambda path: path.stem)
+def test_the_installation_brings_what_the_page_goes_on_to_use(page: Path) -> None:
+    """Whoever installs the extras that the page names can type its commands: runs, and reports with their pictures."""
+    (extras,) = re.findall(r'^pip install "\.\[(.*)\]"', page.read_text(), re.MULTILINE)
+    assert set(extras.split(",")) >= set(EXTRA_OF.values())
 
 
 @pytest.mark.parametrize("page", [path for path, _ in pages()], ids=lambda path: path.stem)
