@@ -57,6 +57,7 @@ USAGE_ERRORS = [
     (["--jsno"], "<root>", 'Unknown option "--jsno". Did you mean "--json"?'),
     (["eval", "run"], "eval run", "Missing argument CONFIG."),
     (["eval", "run", "c.toml", "--nmae", "x"], "eval run", 'Unknown option "--nmae". Did you mean "--name"?'),
+    (["eval", "run", "--hlep"], "eval run", 'Unknown option "--hlep". Did you mean "--help"?'),
     (["eval", "run", "c.toml", "--name"], "eval run", "Option --name needs a value."),
     (["eval", "run", "c.toml", "d.toml"], "eval run", "Unexpected argument: d.toml."),
     (["eval", "run", "c.toml", "--max-in-flight", "0"], "eval run", "--max-in-flight must be >= 1."),

@@ -67,7 +67,8 @@ def _unknown_command(error: UnknownCommandError) -> str:
 def _unknown_option(error: UnknownOptionError) -> str:
     word = error.token.keyword or error.token.value
     names = [name for argument in error.argument_collection if argument.parse for name in argument.names]
-    return f'Unknown option "{word}".{suggestion(word.split("=", 1)[0], [*names, *MODE_FLAGS])}'
+    flags = [*MODE_FLAGS, *(error.app.help_flags if error.app is not None else ())]
+    return f'Unknown option "{word}".{suggestion(word.split("=", 1)[0], [*names, *flags])}'
 
 
 def _missing(error: MissingArgumentError) -> str:
