@@ -14,13 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from osmosis.pure.journal import Attempt, InvocationStarted, Record, Result, Status, WorkItem, encode_record
 from osmosis.pure.metrics_file import EvalRunStatus, encode_metrics
 from osmosis.pure.plan import encode_manifest
 from osmosis.shell.cli.main import main
-from tests.strategies.cli_records import manifest, metrics
+from osmosis.shell.cli.result import Section
+from osmosis.shell.cli.run_info_result import Looked, run_info_result
+from tests.strategies.cli_records import FINISHED, WORKSPACE, history, manifest, metrics
 
 Capture = pytest.CaptureFixture[str]
 
@@ -104,6 +107,18 @@ def test_a_list_says_when_it_was_counted_and_a_detail_counts(workspace: Path, ca
     data = said(capsys, "eval", "info", "one")["data"]
     assert data["summary"]["progress"]["completed"] == 3  # type: ignore[index]
     assert data["eval_run"]["as_of"] is None  # type: ignore[index]
+
+
+def test_a_failure_is_shown_with_its_first_words() -> None:
+    """`eval info` says where each type of error was met first and what it said; long messages end between words."""
+    failed = {"status": Status.FAILED, "reward": None, "error_type": "agent_error"}
+    results = {
+        item: msgspec.structs.replace(result, **failed, error_message=f"{item.run_index}\nis {'wrong ' * 50}")
+        for item, result in reversed(history().results.items())
+    }
+    detail = run_info_result(Looked(FINISHED, msgspec.structs.replace(history(), results=results)), WORKSPACE)
+    (section,) = [block for block in detail.blocks if isinstance(block, Section) and block.title == "Failures by type"]
+    assert section.lines == (f"6 agent_error, first in row 0 run 0: 0 is {'wrong ' * 32}...",)
 
 
 def test_looking_at_runs_changes_no_byte_and_hides_no_lock(workspace: Path, capsys: Capture) -> None:

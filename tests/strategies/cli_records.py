@@ -91,8 +91,9 @@ def history(done: int = 6) -> RunHistory:
         if number < done:
             status, reward = (Status.FAILED, None) if number == 0 else (Status.SUCCESS, 1.0)
             error = HOSTILE if number == 0 else None
+            spent = 1000.0 * (number + 1)
             records.append(
-                Result(item, number // 2, rollout_id, status, at, 1000.0 * (number + 1), reward=reward, error_type=error)
+                Result(item, number // 2, rollout_id, status, at, spent, reward=reward, error_type=error, error_message=error)
             )
     if done == 6:
         records.append(InvocationEnded("2026-11-30T16:05:16.300000Z", Ending.FINISHED))

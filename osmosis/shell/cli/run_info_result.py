@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from osmosis.pure.journal import RunHistory
+from osmosis.pure.journal import Result, RunHistory, Status
 from osmosis.pure.metrics_file import summary_object
 from osmosis.pure.presentation import counted, decimal, duration, joined, moment, percent, relative_path, thousands
 from osmosis.pure.report import NextStep
 from osmosis.pure.run_overview import RunOverview, RunState
-from osmosis.pure.scoreboard import SLOWEST_KEPT, Scoreboard, finished_item
+from osmosis.pure.scoreboard import SLOWEST_KEPT, UNNAMED_ERROR, Scoreboard, finished_item
 from osmosis.shell.cli.result import Block, DetailResult, Section, Table
 from osmosis.shell.cli.run_list_result import (
     ORIGIN_LABELS,
@@ -32,6 +32,7 @@ from osmosis.shell.cli.run_result import item_label, metric_rows
 
 OPERATION = "eval.info"
 _FAILURES_SHOWN = 10
+_MESSAGE_SHOWN = 200
 
 
 class InfoSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,12 +201,31 @@ def _slow(looked: Looked) -> Iterator[Slow]:
         yield Slow(item.row_index, result.source_row_index, item.run_index, result.rollout_id, result.duration_ms)
 
 
+def _first_failures(looked: Looked) -> dict[str, str]:
+    """Of each type of error the first item that failed with it and left words, and how these begin."""
+    results = looked.history.results.values() if looked.history else ()
+    failed = [result for result in results if result.status is Status.FAILED and result.error_message]
+    first = {result.error_type or UNNAMED_ERROR: result for result in sorted(failed, key=lambda one: one.item, reverse=True)}
+    return {error_type: f", first in {_item_label(result)}: {_beginning(result)}" for error_type, result in first.items()}
+
+
+def _item_label(result: Result) -> str:
+    return item_label(result.item.row_index, result.source_row_index, result.item.run_index)
+
+
+def _beginning(result: Result) -> str:
+    """The message's first characters on one line, whole words alone: half of a secret would not be recognised as one."""
+    said = " ".join((result.error_message or "").split())
+    return said if len(said) <= _MESSAGE_SHOWN else f"{said[:_MESSAGE_SHOWN].rpartition(' ')[0]} ..."
+
+
 def _blocks(looked: Looked, base: str) -> Iterator[Block]:
     run = looked.overview
     yield Table("Run", tuple((label, value) for label, value in _run_rows(looked, base) if value))
     failures = _scoreboard(looked).failures
     if failures:
-        lines = [f"{thousands(count)} {error_type}" for error_type, count in failures[:_FAILURES_SHOWN]]
+        first = _first_failures(looked)
+        lines = [f"{thousands(count)} {name}{first.get(name, '')}" for name, count in failures[:_FAILURES_SHOWN]]
         more = len(failures) - len(lines)
         yield Section("Failures by type", (*lines, *([f"... and {thousands(more)} more types"] if more > 0 else [])))
     slowest = tuple(_slow(looked))
