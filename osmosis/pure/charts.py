@@ -76,7 +76,9 @@ def pass_curve_chart(pass_at_k: Sequence[CurvePoint], pass_hat_k: Sequence[Curve
     x = {"field": "k", "type": "ordinal", "title": "k", "axis": {"labelAngle": 0}}
     share = {"type": "quantitative", "title": "share of rows", "axis": {"format": "%"}, "scale": {"domain": [0, 1]}}
     interval = {"x": x, "color": series, "y": {"field": "low", **share}, "y2": {"field": "high"}}
-    value = {"x": x, "color": series, "y": {"field": "value", **share}}
+    # Dashed above solid: where the curves coincide, both are seen; and neither is told by its colour alone.
+    dashes = {"field": "curve", "type": "nominal", "title": None, "scale": {"range": [[1, 0], [5, 4]]}}
+    value = {"x": x, "color": series, "strokeDash": dashes, "y": {"field": "value", **share}}
     layers = [
         {"mark": {"type": "rule"}, "encoding": interval},
         {"mark": {"type": "line", "point": {"size": 55}}, "encoding": value},

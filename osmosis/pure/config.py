@@ -8,7 +8,6 @@ cannot hold become text, because the manifest records the table.
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import math
 import re
 import tomllib
@@ -29,6 +28,7 @@ from osmosis.pure.config_values import (
 )
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.model_prices import ModelPrice
+from osmosis.pure.near_miss import near_miss
 from osmosis.pure.toml_lines import KeyPath, key_lines
 
 
@@ -186,8 +186,8 @@ def _unknown(name: str, value: object) -> str:
 
 
 def _did_you_mean(name: str, known: Iterable[str], form: str = "{}") -> str:
-    close = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {form.format(close[0])}?" if close else ""
+    meant = near_miss(name.lower(), known)
+    return f"; did you mean {form.format(meant)}?" if meant is not None else ""
 
 
 def _table(document: Mapping[str, Any], section: str) -> dict[str, Any]:

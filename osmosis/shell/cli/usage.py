@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal, get_args, get_origin
 
 from cyclopts import App, CycloptsError
@@ -17,6 +16,7 @@ from cyclopts.exceptions import (
     ValidationError,
 )
 
+from osmosis.pure.near_miss import did_you_mean
 from osmosis.shell.cli.modes import MODE_FLAGS, UsageError
 
 ROOT = "<root>"
@@ -40,27 +40,14 @@ def usage_error(error: CycloptsError) -> UsageError:
     return UsageError(describe(error), hint=f"See `osmosis {command} --help`." if command else "See `osmosis --help`.")
 
 
-def suggestion(word: str, candidates: Iterable[str]) -> str:
-    """` Did you mean "eval"?` for a near miss, otherwise nothing.
-
-    The two dashes that all long options share count for nothing, so that `--version` is not taken for a slip of `--json`.
-    """
-    named = {candidate.lstrip("-"): candidate for candidate in candidates}
-    meant = word.lstrip("-")
-    # Two swapped letters are half of a short word, and so beyond what counts as close.
-    swapped = [name for name in named if sorted(name) == sorted(meant)]
-    close = swapped or difflib.get_close_matches(meant, list(named), n=1, cutoff=0.6)
-    return f' Did you mean "{named[close[0]]}"?' if close else ""
-
-
 def _unknown_command(error: UnknownCommandError) -> str:
     word = (error.unused_tokens or [""])[0]
     app = error.app
     names = [name for name in app if not name.startswith("-")] if app is not None else []
     if word.startswith("-"):
         flags = [*MODE_FLAGS, *(app.help_flags if app is not None else ()), *(app.version_flags if app is not None else ())]
-        return f'Unknown option "{word}".{suggestion(word, flags)}'
-    known = suggestion(word, names) or f" Commands: {', '.join(sorted(names))}."
+        return f'Unknown option "{word}".{did_you_mean(word, flags)}'
+    known = did_you_mean(word, names) or f" Commands: {', '.join(sorted(names))}."
     return f'Unknown command "{word}".{known}'
 
 
@@ -68,7 +55,7 @@ def _unknown_option(error: UnknownOptionError) -> str:
     word = error.token.keyword or error.token.value
     names = [name for argument in error.argument_collection if argument.parse for name in argument.names]
     flags = [*MODE_FLAGS, *(error.app.help_flags if error.app is not None else ())]
-    return f'Unknown option "{word}".{suggestion(word.split("=", 1)[0], [*names, *flags])}'
+    return f'Unknown option "{word}".{did_you_mean(word.split("=", 1)[0], [*names, *flags])}'
 
 
 def _missing(error: MissingArgumentError) -> str:
@@ -89,7 +76,7 @@ def _coercion(error: CoercionError) -> str:
     if error.token is not None and get_origin(error.target_type) is Literal:
         choices = [str(choice) for choice in get_args(error.target_type)]
         word = error.token.value
-        known = suggestion(word, choices) or f" Choose from: {', '.join(choices)}."
+        known = did_you_mean(word, choices) or f" Choose from: {', '.join(choices)}."
         return f'{_name(error)} cannot be "{word}".{known}'
     expected = _TYPE_NAMES.get(error.target_type)
     if error.token is None or expected is None:

@@ -27,6 +27,7 @@ from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.known_dataset import KnownDataset
 from osmosis.pure.selection import RowSelection, resolve_selection
 from osmosis.shell.evaluation.file_digest import CHUNK_BYTES, hashed_chunks, take_in
+from osmosis.shell.evaluation.missing_file import meant_beside
 from osmosis.shell.evaluation.stored_rows import RowStore, StoredRows, store_rows
 
 _TEXT_FORMATS = {".jsonl": JSONL, ".csv": CSV}
@@ -170,7 +171,9 @@ def _opened(path: Path, label: str) -> Iterator[FileIO]:
             yield file
     except FileNotFoundError:
         raise OsmosisError(
-            f"{label} does not exist.", code=ErrorCode.NOT_FOUND, hint="Check the path; a relative one begins here."
+            f"{label} does not exist.{meant_beside(path)}",
+            code=ErrorCode.NOT_FOUND,
+            hint="Check the path; a relative one begins here.",
         ) from None
     except OSError as error:
         raise OsmosisError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from pathlib import Path
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
+from osmosis.pure.near_miss import did_you_mean
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, find_workspace
 
@@ -61,9 +61,8 @@ def locate_run(run: str, working_directory: Path, output: Path | None = None, *,
         _refuse_link(directory)
     if not (_may_have_a_manifest(directory) or (lost_manifest and _holds_part_of_a_run(directory))):
         names = sorted(found.name for found in run_directories(directory.output_root))
-        close = difflib.get_close_matches(directory.name, names, n=1)
         raise OsmosisError(
-            f"There is no run at {directory.path}." + (f' Did you mean "{close[0]}"?' if close else ""),
+            f"There is no run at {directory.path}.{did_you_mean(directory.name, names)}",
             code=ErrorCode.NOT_FOUND,
             problems=[Problem(str(directory.manifest), "no such file")],
             hint="Give the name of a run below .osmosis/evals (or below --output), or the path of a run directory: ./NAME. "

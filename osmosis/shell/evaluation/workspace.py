@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from osmosis.pure.errors import ErrorCode, OsmosisError
+from osmosis.shell.evaluation.missing_file import meant_beside
 
 CONFIG_DIRECTORY = Path("configs/eval")
 ROLLOUTS_DIRECTORY = Path("rollouts")
@@ -39,8 +40,9 @@ def locate_config(path: Path, working_directory: Path) -> tuple[Path, Path]:
     """(workspace, config file), both absolute. The config must lie below the workspace's `configs/eval/` (E1)."""
     config = (working_directory / path).resolve()
     if not config.is_file():
+        wrong = "is not a file." if config.exists() else f"does not exist.{meant_beside(config)}"
         raise OsmosisError(
-            f"The config {path} does not exist." if not config.exists() else f"The config {path} is not a file.",
+            f"The config {path} {wrong}",
             code=ErrorCode.NOT_FOUND,
             hint=f"Eval configs are TOML files below {CONFIG_DIRECTORY}/ of a workspace.",
         )
