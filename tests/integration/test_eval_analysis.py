@@ -135,7 +135,7 @@ def test_a_partial_run_is_read_and_said_to_be_partial(workspace):
     (directory / "index.jsonl").unlink()
     compared = osmosis(workspace, "eval", "compare", "bad", "good", "--plain")
     assert compared.returncode == 0
-    assert "Note: run good is not finished: 1 samples are pending" in compared.stdout
+    assert "Note: run good is not finished: 1 sample is pending" in compared.stdout
     gate = osmosis(workspace, "eval", "gate", "good", "--baseline", "good", "--plain")
     assert gate.returncode == 5
     assert "not finished: good" in gate.stdout
