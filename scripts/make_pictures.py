@@ -32,10 +32,10 @@ REPORT_SIZE = (1200, 1480)
 
 
 def half_way(screen: pyte.Screen) -> bool:
-    """Whether the bar of the live view has come past the middle, with everything below it drawn."""
+    """Whether the bar of the live view has come past the middle, with what always stands below it."""
     shown = "\n".join(screen.display)
     bar = re.search(r"rollouts .* ([\d,]+)/([\d,]+)", shown)
-    if bar is None or "slowest" not in shown:
+    if bar is None or "in flight" not in shown:
         return False
     done, total = (int(number.replace(",", "")) for number in bar.groups())
     return done >= HALF_WAY * total

@@ -30,6 +30,7 @@ COLUMNS, ROWS = 92, 24
 PATIENCE_S = 120.0
 """A child that writes nothing for so long is taken for stuck."""
 
+_WIPE = re.compile(rb"(?=\r\x1b\[2K)")
 _NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
 _FONT = re.compile(r"@font-face \{[^}]*\}\s*")
 
@@ -57,9 +58,11 @@ def film(
     with subprocess.Popen(command, cwd=directory, env=variables, stdin=slave, stdout=slave, stderr=slave) as child:
         os.close(slave)
         while data := _read(master):
-            stream.feed(data)
-            if kept is None and moment(screen):
-                kept = copy.deepcopy(screen)
+            # A quick command draws several screens before one read; each is whole just before it is wiped away.
+            for piece in _WIPE.split(data):
+                stream.feed(piece)
+                if kept is None and moment(screen):
+                    kept = copy.deepcopy(screen)
         os.close(master)
     shown = "\n".join(screen.display).rstrip()
     if child.returncode != 0 or kept is None:
