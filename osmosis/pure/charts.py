@@ -77,7 +77,7 @@ def pass_curve_chart(pass_at_k: Sequence[CurvePoint], pass_hat_k: Sequence[Curve
     share = {"type": "quantitative", "title": "share of rows", "axis": {"format": "%"}, "scale": {"domain": [0, 1]}}
     interval = {"x": x, "color": series, "y": {"field": "low", **share}, "y2": {"field": "high"}}
     # Dashed above solid: where the curves coincide, both are seen; and neither is told by its colour alone.
-    dashes = {"field": "curve", "type": "nominal", "title": None, "scale": {"range": [[1, 0], [5, 4]]}}
+    dashes = {"field": "curve", "type": "nominal", "legend": None, "scale": {"range": [[1, 0], [5, 4]]}}
     value = {"x": x, "color": series, "strokeDash": dashes, "y": {"field": "value", **share}}
     layers = [
         {"mark": {"type": "rule"}, "encoding": interval},
