@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import random
-import resource
 import statistics
 import sys
 import time
@@ -203,8 +202,9 @@ def redaction(root: Path, size: int) -> dict[str, float]:
 
 
 def _peak() -> float:
-    """The most memory that this process has had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MEGABYTE
+    """The most memory that this program has had, in MB. `ru_maxrss` would count what the process was before `exec`, too."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024 / MEGABYTE
 
 
 MEASUREMENTS: dict[str, Callable[[Path, int], dict[str, float]]] = {
