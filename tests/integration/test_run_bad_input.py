@@ -274,6 +274,14 @@ async def test_a_missing_key_alone_keeps_its_own_code(workspace: Workspace) -> N
     refused(await workspace.run("--plain", OPENAI_API_KEY="", OPENAI_BASE_URL=""), workspace, "OPENAI_API_KEY")
 
 
+async def test_a_key_that_is_a_required_secret_is_missing_once(workspace: Workspace) -> None:
+    """The same variable is not told of twice, with two pieces of advice."""
+    workspace.write_config(secrets=["OPENAI_API_KEY"])
+    ended = await workspace.run("--plain", OPENAI_API_KEY="", OPENAI_BASE_URL="")
+    refused(ended, workspace, "OPENAI_API_KEY")
+    assert ended.err.count("OPENAI_API_KEY") == 1
+
+
 async def test_a_finished_run_needs_no_key_and_an_unfinished_one_asks_for_it_first(
     workspace: Workspace, model: StubModel
 ) -> None:

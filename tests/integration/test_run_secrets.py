@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -131,3 +133,18 @@ async def test_private_files_are_private(workspace: Workspace) -> None:
     assert modes == {"logs.txt": 0o600, "server.json": 0o600}
     assert (directory / "events.jsonl").stat().st_mode & 0o777 == 0o600
     assert not re.search("sk-test", (directory / "logs.txt").read_text())
+
+
+async def test_a_person_is_asked_for_the_models_key(workspace: Workspace, model: StubModel) -> None:
+    """A key that is a required secret, and is nowhere, is asked for, not refused; it is neither shown nor kept."""
+    workspace.write_config(secrets=["OPENAI_API_KEY"])
+    key = "sk-typed-by-a-person-0123456789"
+    person = (sys.executable, str(Path(__file__).with_name("typing_person.py")))
+    answers = (f"Value of secret OPENAI_API_KEY={key}", "Continue?=y", "--")
+    words = workspace.arguments("--name", "asked", yes=False)
+    async with workspace.start(words=words, wrapped=(*person, *answers), OPENAI_API_KEY="") as running:
+        ended = await running.end()
+    assert ended.code == 0, ended.said
+    assert "Run asked is finished." in ended.said
+    assert key not in ended.said
+    assert not [path for path in workspace.root.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]

@@ -133,16 +133,18 @@ def _check_access(
 ) -> tuple[Secret, ...] | None:
     """The secrets file, the required secrets that nobody can be asked for, and the provider's key."""
     # Brings the table of providers, which a look at a finished run does without.
-    from osmosis.shell.evaluation.access import check_secrets, endpoint_for, secrets_of  # noqa: PLC0415
+    from osmosis.pure.secret_resolution import search_secrets  # noqa: PLC0415
+    from osmosis.shell.evaluation.access import check_model, check_secrets, secrets_of  # noqa: PLC0415
 
     found = checks.run(lambda: secrets_of(request))
     if found is None:
         return None
     environment = {**os.environ, **{secret.name: secret.value for secret in found}}
+    missing = search_secrets(config.secret_names, found, environment).missing
     if not can_ask:
-        checks.run(lambda: check_secrets(config.secret_names, found, environment))
-    replays = request.replay is not None
-    checks.run(lambda: endpoint_for(config.experiment.model_path, environment, replays=replays, holds=holds))
+        checks.run(lambda: check_secrets(missing))
+    replays, model = request.replay is not None, config.experiment.model_path
+    checks.run(lambda: check_model(model, environment, missing, replays=replays, holds=holds))
     return found
 
 
