@@ -4,7 +4,7 @@ The first word of a prompt names the behaviour:
 
     echo TEXT        the prompt itself, at once (so does every word that is not listed here)
     held TEXT        the same, once the test releases it (`raise TEXT` too, if the rollout lets it come so far)
-    reject TEXT      401
+    reject TEXT      401 (`reject beside` waits until a `held` call has come)
     busy N TEXT      429 with `Retry-After: N`, the first time; then the prompt
     broken TEXT      500
     garbage TEXT     200 with a body that is no completion
@@ -69,7 +69,9 @@ class StubModel:
         match prompt.split():
             case ["held" | "raise" | "hi", *_]:
                 await self._release.wait()
-            case ["reject", *_]:
+            case ["reject", *more]:
+                if more[:1] == ["beside"]:
+                    await self.wait_calls(1, "held")
                 return _error(401, f"this key is not known: {prompt}")
             case ["busy", seconds, *_] if times == 1:
                 return _error(429, "too many requests", {"Retry-After": seconds})

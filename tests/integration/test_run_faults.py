@@ -19,7 +19,7 @@ from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.standby import Launch, Start
 from tests.integration.stub_model import StubModel
-from tests.integration.workspaces import Ended, Workspace, alive, group_members
+from tests.integration.workspaces import Ended, Workspace, alive, eventually, group_members
 
 pytestmark = pytest.mark.slow
 
@@ -113,11 +113,11 @@ async def test_a_poisonous_item_is_found_over_several_runs(workspace: Workspace,
 
 async def test_a_rejected_key_stops_the_run(workspace: Workspace, model: StubModel) -> None:
     """A provider that says 401 in the middle: the variable is named, nothing is failed for it, calls in flight end."""
-    workspace.write_rows("held one", "reject two")
+    workspace.write_rows("held one", "reject beside two")
     ended = await workspace.run("--name", "rejected", "--json")
     halted(ended, 2, "OPENAI_API_KEY", "401", "this key is not known")
     assert workspace.records("rejected", "result") == []
-    assert model.abandoned == 1
+    await eventually(lambda: model.abandoned == 1)
 
 
 @pytest.mark.parametrize(
