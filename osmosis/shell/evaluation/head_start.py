@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmosis.pure.config import EvalConfig, decode_config
+from osmosis.pure.run_guess import guess_run
 from osmosis.shell.evaluation.workspace import DEFAULT_OUTPUT, ROLLOUTS_DIRECTORY, locate_config
 
 if TYPE_CHECKING:
     from osmosis.shell.evaluation.standby import Standby, Start
-
-_SETTLED_LATER = ("--help", "-h", "--output", "-o", "--secrets-file", "--rollout-port", "--retry-failed", "--fresh")
-"""Options with which it is not worth guessing: there is no run, or it is there already, or its process needs what they say."""
 
 _ahead: list[Standby] = []
 
@@ -48,16 +46,13 @@ def take_over(start: Start) -> Standby | None:
 
 def _new_run(words: Sequence[str], directory: Path) -> tuple[Path, EvalConfig] | None:
     """Workspace and config of the new run that these words seem to ask for; None where they ask for something else."""
-    if list(words[:2]) != ["eval", "run"] or any(word.partition("=")[0] in _SETTLED_LATER for word in words):
+    guess = guess_run(words)
+    if guess is None:
         return None
-    path = next((word for word in words[2:] if word.endswith(".toml") and not word.startswith("-")), None)
-    if path is None:
+    workspace, config_path = locate_config(Path(guess.config), directory)
+    if guess.name and (workspace / DEFAULT_OUTPUT / guess.name).exists():
         return None
-    workspace, config_path = locate_config(Path(path), directory)
-    name = _value_of("--name", words)
-    if name and (workspace / DEFAULT_OUTPUT / name).exists():
-        return None
-    return workspace, decode_config(config_path.read_bytes(), path)
+    return workspace, decode_config(config_path.read_bytes(), guess.config)
 
 
 def _begin(workspace: Path, config: EvalConfig) -> None:
@@ -73,12 +68,3 @@ def _begin(workspace: Path, config: EvalConfig) -> None:
     secrets_are_there = all(os.environ.get(secret) for secret in config.secret_names)
     if secrets_are_there and is_synced(start.project, start.environment, find_uv()):
         _ahead.append(Standby.start(start))
-
-
-def _value_of(option: str, words: Sequence[str]) -> str | None:
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word == option:
-            return following
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
