@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import TICKS, Options
-from benchmarks.record import Entry, Record, read_record, write_record
+from benchmarks.measuring import TICKS, Options, new_file_microseconds
+from benchmarks.record import Entry, Record, conditions, read_record, write_record
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY = ROOT / ".benchmarks" / "history.jsonl"
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _measured(name: str, options: Options) -> Entry:
-    module = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}")
+    module, new_file = importlib.import_module(f"benchmarks.{BENCHMARKS[name][0]}"), new_file_microseconds()
     load, began, busy, own = os.getloadavg()[0], time.monotonic(), _busy_seconds(), _own_seconds()
     at = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     findings = tuple(module.measure(options))
@@ -81,6 +81,7 @@ def _measured(name: str, options: Options) -> Entry:
         cores=os.cpu_count() or 1,
         load=round(load, 2),
         others=max(0.0, round(others, 2)),
+        new_file=round(new_file, 1),
         rounds=options.rounds,
         findings=findings,
     )
@@ -104,9 +105,7 @@ def _commit() -> str:
 
 
 def _print(name: str, entry: Entry) -> None:
-    print(
-        f"\n{name}: {entry.cores} cores, load {entry.load:.1f} at the start, other work on {entry.others:.1f} cores meanwhile"
-    )
+    print(f"\n{name}: {conditions(entry)}")
     for finding in entry.findings:
         verdict = {True: "met", False: "MISSED", None: ""}[finding.met]
         spread = f"{finding.low:.4g} to {finding.high:.4g}"

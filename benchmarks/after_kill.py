@@ -10,15 +10,13 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import Finding, Options, at_least, at_most, run, told
+from benchmarks.measuring import Finding, Options, at_least, at_most, run, scratch, told
 from benchmarks.run_workspace import Bench, our_bench
 from benchmarks.stub_model import StubModel, stub_model
 from osmosis.shell.evaluation.journal_file import read_journal
@@ -51,8 +49,9 @@ class Killed(msgspec.Struct, frozen=True):
 def measure(options: Options) -> list[Finding]:
     """All findings; twice as many kills as rounds."""
     points = random.Random(6)  # noqa: S311 - chosen once, to be the same each time
-    with stub_model(ANSWER_SECONDS) as model, tempfile.TemporaryDirectory(prefix="osmosis-bench-") as root:
-        bench = our_bench(Path(root, "ours"), model.url, runs=RUNS)
+    with stub_model(ANSWER_SECONDS) as model:
+        root = scratch()
+        bench = our_bench(root / "ours", model.url, runs=RUNS)
         killed = [_killed(bench, model, f"run-{number}", points.randrange(1, ITEMS)) for number in range(2 * options.rounds)]
     return [
         told("model calls before the kill", [one.called for one in killed], ""),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import Finding, Options, at_least, at_most, own_cpu_seconds, run, told
+from benchmarks.measuring import Finding, Options, at_least, at_most, own_cpu_seconds, run, scratch, told
 from benchmarks.run_workspace import Bench, our_bench
 from benchmarks.stub_model import StubModel, stub_model
 
@@ -89,8 +88,9 @@ def _resident(pid: int) -> int:
 def measure(options: Options) -> list[Finding]:
     """All findings. Only with `options.large` has the run its full size; else a fiftieth of it."""
     rows = ROWS if options.large else ROWS // 50
-    with stub_model() as model, tempfile.TemporaryDirectory(prefix="osmosis-bench-") as root:
-        bench = our_bench(Path(root, "ours"), model.url, runs=RUNS)
+    with stub_model() as model:
+        root = scratch()
+        bench = our_bench(root / "ours", model.url, runs=RUNS)
         return list(_findings(bench, model, rows))
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import Finding, Measured, Options, at_most, in_turn, ratios, run, told
+from benchmarks.measuring import Finding, Measured, Options, at_most, in_turn, ratios, run, scratch, told
 from benchmarks.peer_commands import Peer, every_peer
 from benchmarks.stub_model import StubModel, stub_model
 
@@ -42,8 +41,9 @@ def measure(options: Options) -> list[Finding]:
     made = subprocess.run([sys.executable, str(ROOT / "scripts" / "peers_env.py")], check=False, stdout=sys.stderr)
     if made.returncode != 0:
         print("not every peer can be installed here: those are left out", file=sys.stderr)
-    with stub_model() as model, tempfile.TemporaryDirectory(prefix="osmosis-bench-") as root:
-        peers = every_peer(Path(root), model.url)
+    with stub_model() as model:
+        root = scratch()
+        peers = every_peer(root, model.url)
         turns: dict[str, list[Turn]] = {peer.name: [] for peer in peers}
         for peer in peers:
             _run(peer, 1, model)

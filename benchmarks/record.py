@@ -19,7 +19,8 @@ VERDICTS = {True: "met", False: "**missed**", None: ""}
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One benchmark once. `load` is the load average when it began; `others` is how many cores other work had meanwhile."""
+    """One benchmark once. `load` is the load average when it began; `others` is how many cores other work had meanwhile;
+    `new_file` is what a small new file cost before it, in microseconds of processor time."""
 
     at: str
     commit: str
@@ -29,6 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
     others: float
     rounds: int
     findings: tuple[Finding, ...]
+    new_file: float | None = None
 
 
 Record = dict[str, Entry]
@@ -54,10 +56,16 @@ def with_tables(text: str, record: Record) -> str:
     return before + begin + "".join(_table(name, record[name]) for name in sorted(record)) + "\n" + end + after
 
 
+def conditions(entry: Entry) -> str:
+    """What the machine was like, in words."""
+    file = "" if entry.new_file is None else f", a new file cost {entry.new_file:.0f} \N{MICRO SIGN}s"
+    return f"{entry.cores} cores, load {entry.load:.1f} at the start{file}, other work on {entry.others:.1f} cores meanwhile"
+
+
 def _table(name: str, entry: Entry) -> str:
     head = (
-        f"\n### {name}\n\n{entry.at}, commit {entry.commit}, Python {entry.python}, {entry.cores} cores, load {entry.load:.1f} "
-        f"at the start, other work on {entry.others:.1f} cores meanwhile; rounds: {entry.rounds}.\n\n"
+        f"\n### {name}\n\n{entry.at}, commit {entry.commit}, Python {entry.python}, {conditions(entry)}; "
+        f"rounds: {entry.rounds}.\n\n"
         "| what | median | lowest to highest | bar | |\n|---|---|---|---|---|\n"
     )
     return head + "".join(_row(finding) for finding in entry.findings)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import aiohttp
 
-from benchmarks.measuring import Finding, Options, at_most, in_turn, own_cpu_seconds, ratios, told
+from benchmarks.measuring import Finding, Options, at_most, in_turn, own_cpu_seconds, ratios, scratch, told
 from benchmarks.run_workspace import PUBLIC, make_public_environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,7 +54,7 @@ def measure(options: Options) -> list[Finding]:
 
 def server_cpu(python: str, where: str) -> float:
     """Seconds of the server's CPU time for each rollout, once it is warm."""
-    with tempfile.TemporaryDirectory(prefix="osmosis-bench-", dir=where) as root, serving(python, Path(root)) as (pid, url):
+    with serving(python, scratch(where)) as (pid, url):
         asyncio.run(drive(url, WARM, IN_FLIGHT, "warm"))
         before = own_cpu_seconds(pid)
         asyncio.run(drive(url, ROLLOUTS, IN_FLIGHT, "r"))

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import Finding, Measured, Options, at_most, in_turn, ratios, run, told
+from benchmarks.measuring import Finding, Measured, Options, at_most, in_turn, ratios, run, scratch, told
 from benchmarks.run_workspace import Bench, make_public_environment, our_bench, public_bench
 from benchmarks.stub_model import Marks, StubModel, stub_model
 
@@ -86,10 +85,11 @@ class Side:
 def measure(options: Options) -> list[Finding]:
     """All findings. `options.large` adds the run of 20,000 items."""
     make_public_environment()
-    with stub_model() as model, tempfile.TemporaryDirectory(prefix="osmosis-bench-") as root:
-        _refuse_memory(Path(root))
-        ours = Side(our_bench(Path(root, "ours"), model.url), model)
-        bench = public_bench(Path(root, "public"), model.url)
+    with stub_model() as model:
+        root = scratch()
+        _refuse_memory(root)
+        ours = Side(our_bench(root / "ours", model.url), model)
+        bench = public_bench(root / "public", model.url)
         public = None if bench is None else Side(bench, model)
         sides = [ours] if public is None else [ours, public]
         # The first run of a workspace syncs and compiles; what counts is a warm one.

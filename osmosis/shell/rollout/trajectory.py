@@ -143,12 +143,21 @@ def _stringified(value: Any) -> Any:
 
 def _write_all(directory: str, files: Mapping[str, bytes]) -> None:
     """Write the files in order. What comes before `trajectory.json` is whole once that is there, so only it needs care: a
-    reader looks at nothing before the trajectory has appeared. A name that is taken already is replaced in one step too."""
-    make_directory(directory)
+    reader looks at nothing before the trajectory has appeared. A name that is taken already is replaced in one step too.
+
+    The directory is there as a rule, made for the artifacts before the rollout began; it is made here only where it is missed.
+    """
     for name, data in files.items():
-        path = os.path.join(directory, name)
-        if name == TRAJECTORY_NAME or not _write_new(path, data):
-            _replace(directory, name, data)
+        try:
+            _write_one(directory, name, data)
+        except FileNotFoundError:
+            make_directory(directory)
+            _write_one(directory, name, data)
+
+
+def _write_one(directory: str, name: str, data: bytes) -> None:
+    if name == TRAJECTORY_NAME or not _write_new(os.path.join(directory, name), data):
+        _replace(directory, name, data)
 
 
 def _write_new(path: str, data: bytes) -> bool:
@@ -177,7 +186,10 @@ def _replace(directory: str, name: str, data: bytes) -> None:
 
 
 def _write_out(descriptor: int, data: bytes) -> None:
-    with open(descriptor, "wb", buffering=0) as file:
+    """Write all of it and close. Without a file object: each call that the kernel is asked for lets go of the interpreter."""
+    try:
         view = memoryview(data)
         while view:
-            view = view[file.write(view) :]
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
