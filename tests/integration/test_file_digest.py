@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from contextlib import suppress
 from io import FileIO
@@ -34,6 +35,26 @@ def test_the_parts_reach_the_hasher_in_order(path):
         assert hasher.fingerprint == fingerprint(content)
         assert hasher.sha256 == hashlib.sha256(content).hexdigest()
         assert hasher.size == len(content)
+
+
+def test_a_read_may_bring_less_than_was_asked_for(path, monkeypatch):
+    """Some file systems answer with fewer bytes in the middle of a file: nothing is left out, and the end is found."""
+    read = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: read(descriptor, min(size, 300_000), offset))
+    hasher = FingerprintHasher()
+    with FileIO(path) as file:
+        take_in(file, hasher)
+    assert hasher.fingerprint == fingerprint(path.read_bytes())
+
+
+def test_the_rest_of_a_file_is_what_lies_behind_where_it_stands(path):
+    """The digest begins there, and the file stands there afterwards."""
+    hasher = FingerprintHasher()
+    with FileIO(path) as file:
+        file.seek(1)
+        take_in(file, hasher)
+        assert file.tell() == 1
+    assert hasher.fingerprint == fingerprint(path.read_bytes()[1:])
 
 
 def test_chunks_are_the_file_and_are_hashed_on_the_way(path):

@@ -6,6 +6,9 @@ second core is used where there is one; where there is none, nothing is lost.
 
 from __future__ import annotations
 
+import itertools
+import os
+import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,7 +18,7 @@ from io import FileIO
 
 from osmosis.pure.digest import FingerprintHasher
 
-PART_BYTES = 2 * 2**20
+PART_BYTES = 2**20
 """Large enough that handing over costs little beside reading, small enough to be hashed out of a processor's cache."""
 
 CHUNK_BYTES = 4 * 2**20
@@ -23,34 +26,50 @@ _CHUNKS_AHEAD = 2
 
 
 def take_in(file: FileIO, hasher: FingerprintHasher) -> None:
-    """Feed the rest of an unbuffered file to `hasher`. Raises OSError as reading does.
+    """Feed the rest of an unbuffered regular file to `hasher`; where the file stands is not changed. Raises OSError as reading
+    does.
 
-    Two threads take turns: while one hashes its part, the other reads the next. Each takes hold of the hasher before it lets go
-    of the file, so the parts stay in order, and each hashes what it has just read, while its core still has it at hand.
+    Two threads, each with every other part: it reads when it likes, and hashes what it has read, while its core still has it
+    at hand, when its turn comes. So both read at once, and the hasher gets the parts in order.
     """
-    reading, hashing = threading.Lock(), threading.Lock()
-    given_up = threading.Event()
+    descriptor, start = file.fileno(), file.tell()
+    turns = (queue.SimpleQueue[None](), queue.SimpleQueue[None]())
+    ended = threading.Event()
 
-    def take_turns() -> None:
-        part = memoryview(bytearray(PART_BYTES))
-        while not given_up.is_set():
-            with reading:
-                size = file.readinto(part)
-                hashing.acquire()
-            try:
-                if not size:
-                    return
-                hasher.update(part[:size])
-            finally:
-                hashing.release()
-
-    # Not in this thread: an interrupt lands between any two steps, and one of them takes a lock.
-    with ThreadPoolExecutor(2, thread_name_prefix="digest") as threads:
+    def take_turns(number: int) -> None:
         try:
-            for turns in [threads.submit(take_turns) for _ in range(2)]:
-                turns.result()
+            for offset in itertools.count(start + number * PART_BYTES, len(turns) * PART_BYTES):
+                part = _read_part(descriptor, offset)
+                turns[number].get()
+                # Asked now: what lies behind the end of the file, as the other met it, came later.
+                if ended.is_set():
+                    return
+                hasher.update(part)
+                if len(part) < PART_BYTES:
+                    return
+                turns[1 - number].put(None)
         finally:
-            given_up.set()
+            ended.set()
+            turns[1 - number].put(None)
+
+    # Not in this thread: an interrupt lands between any two steps, and would leave the other without its turn.
+    with ThreadPoolExecutor(len(turns), thread_name_prefix="digest") as threads:
+        try:
+            turns[0].put(None)
+            for taken in [threads.submit(take_turns, number) for number in range(len(turns))]:
+                taken.result()
+        finally:
+            ended.set()
+            for turn in turns:
+                turn.put(None)
+
+
+def _read_part(descriptor: int, offset: int) -> bytes:
+    """`PART_BYTES` from `offset` on; fewer only at the end of the file, as a network's file system may answer with fewer."""
+    part = os.pread(descriptor, PART_BYTES, offset)
+    while part and len(part) < PART_BYTES and (more := os.pread(descriptor, PART_BYTES - len(part), offset + len(part))):
+        part += more
+    return part
 
 
 @contextmanager
