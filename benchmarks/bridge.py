@@ -1,9 +1,9 @@
 """The model bridge beside raw aiohttp and LiteLLM, against one stub server (ruling 22).
 
-The stub, the bridge and the load each have a process of their own, and each runs on uvloop, as `osmosis eval run` does: no way
-has the better loop. The three ways take turns, and ratios are those of one round. Reported: calls a second at 64 in flight, and
-the median latency of one call at a time. Where other work takes a core away, the bridge waits for one longer than the others,
-being a process more; so its processor time is told too, beside that of a process which calls directly.
+The stub, the bridge and the load each have a process of their own, and each runs on uvloop with a settled garbage collector, as
+`osmosis eval run` does: no way has the better loop. The three ways take turns, and ratios are those of one round. Reported: calls
+a second at 64 in flight, and the median latency of one call at a time. Where other work takes a core away, the bridge waits for
+one longer than the others, being a process more; so its processor time is told too, beside that of a process which calls directly.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from multiprocessing.connection import Connection
 
 import aiohttp
@@ -25,6 +26,7 @@ from benchmarks.measuring import Finding, Options, at_least, at_most, in_turn, o
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.redaction import Redactor
 from osmosis.shell.bridge import Bridge
+from osmosis.shell.evaluation.collector import settled_garbage
 
 TOKEN = "benchmark-token"
 IN_FLIGHT, SLICES, ALONE = 64, 8, 300
@@ -69,8 +71,9 @@ def serve(start: str, argument: str, pipe: Connection) -> None:
 
     async def run() -> None:
         url = await (serve_stub() if start == "stub" else serve_bridge(argument))
-        pipe.send(url)
-        await asyncio.get_running_loop().run_in_executor(None, pipe.poll, None)
+        with settled_garbage():
+            pipe.send(url)
+            await asyncio.get_running_loop().run_in_executor(None, pipe.poll, None)
 
     uvloop.run(run())
 
@@ -127,13 +130,14 @@ def litellm_call(url: str) -> Call:
 
 
 async def _measured(stub: str, bridge: str, bridge_process: int, rounds: int) -> list[Finding]:
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session, AsyncExitStack() as settled:
         ways = {"raw": aiohttp_call(session, stub), "bridge": aiohttp_call(session, bridge), "litellm": litellm_call(stub)}
         rates: dict[str, list[float]] = {name: [] for name in ways}
         medians: dict[str, list[float]] = {name: [] for name in ways}
         spent: dict[str, list[float]] = {name: [] for name in ways}
         for call in ways.values():
             await seconds_for(call, 2 * IN_FLIGHT)
+        settled.enter_context(settled_garbage())
         for number in range(rounds):
             wall, cpu = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
             for slice_number in range(SLICES):

@@ -7,8 +7,8 @@ counted none, the rollout's own trajectory; if that is silent too, they are abse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,6 +18,7 @@ MAX_COUNT = 2**53 - 1
 _PROMPT_KEYS = ("prompt_tokens", "input_tokens")
 _COMPLETION_KEYS = ("completion_tokens", "output_tokens")
 _TOTAL_KEYS = ("total_tokens",)
+_DETAILS_KEYS = ("prompt_tokens_details", "input_tokens_details")
 _CACHED_KEYS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
 _WRITTEN_KEYS = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
 
@@ -77,12 +78,11 @@ def read_usage(usage: object) -> CallUsage | None:
     (booleans are not integers), or nothing but zeros. Every call has a prompt, so all zeros is how some gateways spell
     "the provider did not say".
     """
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return None
-    stated = [_first(usage, keys) for keys in (_PROMPT_KEYS, _COMPLETION_KEYS, _TOTAL_KEYS)]
-    if not any(stated) or not all(value is None or _is_count(value) for value in stated):
+    prompt, completion, total = stated = [_first(usage, keys) for keys in (_PROMPT_KEYS, _COMPLETION_KEYS, _TOTAL_KEYS)]
+    if not any(stated) or not (_is_none_or_count(prompt) and _is_none_or_count(completion) and _is_none_or_count(total)):
         return None
-    prompt, completion, total = (_count(value) for value in stated)
     if total is None:
         total = (prompt or 0) + (completion or 0)
     if prompt is None:
@@ -97,14 +97,11 @@ def read_details(usage: object) -> UsageDetails | None:
 
     None when there are none; a detail that is no count is left out.
     """
-    if not isinstance(usage, Mapping):
+    if not isinstance(usage, dict):
         return None
-    inner = _first(usage, ("prompt_tokens_details", "input_tokens_details"))
-    places = [place for place in (inner, usage) if isinstance(place, Mapping)]
-    cached, written = (
-        next((count for place in places for key in keys if (count := _count(place.get(key))) is not None), None)
-        for keys in (_CACHED_KEYS, _WRITTEN_KEYS)
-    )
+    inner = _first(usage, _DETAILS_KEYS)
+    places = (inner, usage) if isinstance(inner, dict) else (usage,)
+    cached, written = _first_count(places, _CACHED_KEYS), _first_count(places, _WRITTEN_KEYS)
     cost = usage.get("cost")
     stated = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_COUNT else None
     return None if cached is written is stated is None else UsageDetails(cached, written, stated)
@@ -139,16 +136,28 @@ def believed(counts: Iterable[int]) -> int:
     return min(sum(counts), MAX_COUNT)
 
 
-def _first(usage: Mapping[object, object], keys: tuple[str, ...]) -> object:
-    return next((value for key in keys if (value := usage.get(key)) is not None), None)
+def _first(usage: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        if (value := usage.get(key)) is not None:
+            return value
+    return None
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+def _first_count(places: tuple[dict[str, Any], ...], keys: tuple[str, ...]) -> int | None:
+    for place in places:
+        for key in keys:
+            if (count := _count(place.get(key))) is not None:
+                return count
+    return None
+
+
+def _is_none_or_count(value: object) -> bool:
+    return value is None or _count(value) is not None
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and _is_count(value) else None
+    """`value` if it is a number of tokens. JSON's true and false are integers to Python alone."""
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 
 def _sum_of_counts(values: Iterable[object]) -> int | None:

@@ -98,7 +98,7 @@ class Upstream:
                     raise CallFailed(ProviderError(BAD_GATEWAY, describe(error))) from error
             else:
                 status = response.status
-                delay = self._delay(tries, status, response.headers.get("Retry-After"))
+                delay = None if response.ok else self._delay(tries, status, response.headers.get("Retry-After"))
                 if delay is None:
                     return response
                 response.release()
