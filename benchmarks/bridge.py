@@ -1,9 +1,10 @@
 """The model bridge beside raw aiohttp and LiteLLM, against one stub server (ruling 22).
 
 The stub, the bridge and the load each have a process of their own, and each runs on uvloop with a settled garbage collector, as
-`osmosis eval run` does: no way has the better loop. The three ways take turns, and ratios are those of one round. Reported: calls
-a second at 64 in flight, and the median latency of one call at a time. Where other work takes a core away, the bridge waits for
-one longer than the others, being a process more; so its processor time is told too, beside that of a process which calls directly.
+`osmosis eval run` does: no way has the better loop. The three ways take turns, and ratios are those of one round. Reported:
+calls a second at 64 in flight, and the median latency of one call at a time. Where other work takes a core away, the bridge
+waits for one longer than the others, being a process more; so its processor time is told too, beside that of a process which
+calls directly.
 """
 
 from __future__ import annotations
