@@ -143,6 +143,7 @@ def _listed(results: Iterable[Result], status: Status, trials_path: str) -> tupl
             rollout_id=result.rollout_id,
             error_type=result.error_type,
             rollout_dir=f"{trials_path}/{result.rollout_id}",
+            error_message=result.error_message or None,
         )
         for result in results
         if result.status is status

@@ -17,6 +17,8 @@ from pathlib import PurePosixPath
 
 UNDEFINED = "\N{EN DASH}"
 """What stands where a number has no value."""
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+"""What stands where text was cut."""
 
 _STEERING = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
@@ -27,6 +29,7 @@ _STEERING = (
 _UNSAFE = re.compile(f"[{_STEERING}]")
 _UNSAFE_WORD = re.compile(f"[\t\n{_STEERING}]")
 _BREAKS = re.compile(r"[\t\n\r\v\f\x85\u2028\u2029 ]+")
+_LINE_END = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 _EXPONENT_FROM = 1e9
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)")
 
@@ -41,6 +44,16 @@ def neutralise(text: str) -> str:
 def one_line(text: str) -> str:
     """`neutralise`, with each run of white space as one space and none at the ends: for table cells and list entries."""
     return _UNSAFE.sub(_visible, _BREAKS.sub(" ", text).strip())
+
+
+def first_line(text: str) -> str:
+    """The first line of `text` that says something, as `one_line` shows it; empty where none does."""
+    return next(filter(None, map(one_line, _LINE_END.split(text))), "")
+
+
+def clipped(text: str, length: int) -> str:
+    """`text` in at most `length` characters; an ellipsis stands for what was cut."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + ELLIPSIS
 
 
 def _visible(match: re.Match[str]) -> str:

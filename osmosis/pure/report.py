@@ -73,8 +73,9 @@ class ItemFinished(msgspec.Struct, frozen=True, gc=False):
     cost_usd: float | None = None
 
 
-class FailedRow(msgspec.Struct, frozen=True):
-    """A failed item as the report lists it. `rollout_dir` is an absolute path."""
+class FailedRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A failed item as the report lists it. `rollout_dir` is an absolute path; `error_message` is left out where nothing was
+    said."""
 
     row_index: int
     source_row_index: int
@@ -82,6 +83,7 @@ class FailedRow(msgspec.Struct, frozen=True):
     rollout_id: str
     error_type: str | None
     rollout_dir: str
+    error_message: str | None = None
 
 
 class RunStatus(StrEnum):

@@ -3,19 +3,22 @@
 import io
 import json
 from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.redaction import Redactor
+from osmosis.pure.report import RunStatus
 from osmosis.shell.cli.invocation import next_steps
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import OperationResult
 from osmosis.shell.cli.rich_text import RichText
 from osmosis.shell.cli.run_result import plan_table, run_result
-from tests.strategies.cli_reports import INVOCATION, PLAN, REPORTS, WORKSPACE
+from tests.strategies.cli_reports import INVOCATION, PLAN, REPORTS, WORKSPACE, failed_row, report
 
 SECRET = "sk-live-0123456789"
 WIDTHS = (40, 80, 120)
@@ -78,6 +81,34 @@ def test_json_results(case: str, golden: Golden) -> None:
     assert err == ""
     assert out.count("\n") == 1
     assert json.loads(out)["status"] == REPORTS[case].status
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 300])
+def test_a_failed_rows_message_stands_below_it_on_one_line(width: int) -> None:
+    """Of a long message as much as fits, also where letters are two columns wide; what was cut is seen to be cut."""
+    out, _ = written(Mode.RICH, lambda output: output.result(result_of("success")), width)
+    lines = out.splitlines()
+    said = [below for line, below in pairwise(lines) if " run " in line and ": timeout -> " in line and below.startswith("  ")]
+    assert len(said) == 4
+    assert all(cell_len(line) <= width for line in said)
+    cut = {20: 4, 40: 2, 80: 2, 300: 1}[width]
+    assert sum(line.endswith("\N{HORIZONTAL ELLIPSIS}") for line in said) == cut
+    assert "Traceback" not in out
+
+
+def test_a_secret_is_redacted_before_a_message_is_cut() -> None:
+    """Also where it spans the first line's end, or would be cut in two."""
+    secrets = "key\nwith a line break", "0123456789abcdef"
+    row = msgspec.structs.replace(failed_row(0), error_message=f"bad {secrets[0]} {'x' * 160} {secrets[1]} {secrets[1]}")
+    result = run_result(report(RunStatus.SUCCESS, failed_rows=(row,)), WORKSPACE)
+    for width in range(20, 260, 7):
+        out = io.StringIO()
+        output = Output(Mode.RICH, out, io.StringIO(), Redactor(secrets))
+        output.rich_out = RichText(output.stdout, width=width)
+        output.result(result)
+        assert "bad [REDACTED]"[: width - 3] in out.getvalue()
+        assert "key" not in out.getvalue()
+        assert "0123" not in out.getvalue()
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from osmosis.pure.presentation import (
     UNDEFINED,
+    clipped,
     clock,
     counted,
     decimal,
     duration,
+    first_line,
     joined,
     neutralise,
     one_line,
@@ -204,6 +206,17 @@ def test_a_file_name_that_is_not_utf8_survives_the_shell() -> None:
     word = shell_word(b"caf\xe9".decode("utf-8", "surrogateescape"))
     result = subprocess.run(["bash", "--norc", "-c", f"printf %s {word}"], capture_output=True, check=True)
     assert result.stdout == b"caf\xe9"
+
+
+@given(anything, st.integers(1, 40))
+def test_a_first_line_is_harmless_and_as_short_as_was_asked_for(text: str, length: int) -> None:
+    """One line that says something if any does; cut text ends with an ellipsis, and other text is left alone."""
+    line = first_line(text)
+    assert line == one_line(line)
+    assert bool(line) == bool(one_line(text))
+    short = clipped(line, length)
+    assert len(short) <= length
+    assert short == line if len(line) <= length else short.endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
 def test_one_is_no_plural():

@@ -47,12 +47,27 @@ METRICS = {
 }
 
 
-def failed_row(number: int, error_type: str | None = "timeout") -> FailedRow:
+def failed_row(number: int, error_type: str | None = "timeout", message: str | None = None) -> FailedRow:
     """A failed item whose source row differs from its row from number 3 on."""
     source = number if number < 3 else number + 100
     return FailedRow(
-        number, source, number % 2, f"rollout-{number}", error_type, f"{RUN_DIRECTORY}/rollout_trials/rollout-{number}"
+        number,
+        source,
+        number % 2,
+        f"rollout-{number}",
+        error_type,
+        f"{RUN_DIRECTORY}/rollout_trials/rollout-{number}",
+        message,
     )
+
+
+MESSAGES = {
+    0: "the agent did not finish within 30 s",
+    1: "\n\nthe tool `search` said no:\nTraceback (most recent call last):\n  KeyError: 'query'",
+    2: "the model answered with a table of " + "very ".join(["wide ", "long ", "odd "]) * 20 + "cells",
+    4: "\u6a21\u578b" * 60,
+}
+"""What some of the failed rows said: in few words, in many lines, in too many words, in wide letters."""
 
 
 def report(status: RunStatus, **changes: object) -> RunReport:
@@ -72,7 +87,7 @@ def report(status: RunStatus, **changes: object) -> RunReport:
         "resumed": 0,
         "duration_ms": 125_300.0,
         "metrics": METRICS,
-        "failed_rows": tuple(failed_row(number) for number in (4, 1, 0, 2, 3, 5)),
+        "failed_rows": tuple(failed_row(number, message=MESSAGES.get(number)) for number in (4, 1, 0, 2, 3, 5)),
         "skipped_rows": (failed_row(7, None), failed_row(6, None)),
         "workspace_directory": WORKSPACE,
         "message": "Evaluation finished.",
@@ -128,7 +143,13 @@ REPORTS = {
     ),
     "hostile": report(
         RunStatus.SUCCESS,
-        failed_rows=(failed_row(0, "\x1b[2J\x1b]0;owned\x07[red]not red[/red]\nsecond line \u202etxt.exe sk-live-0123456789"),),
+        failed_rows=(
+            failed_row(
+                0,
+                "\x1b[2J\x1b]0;owned\x07[red]not red[/red]\nsecond line \u202etxt.exe sk-live-0123456789",
+                "\x1b[1A\x1b[2K[bold]done[/bold]\u202e sk-live-0123456789 \x9b31m" + "\x07" * 200 + "\nsk-live-0123456789",
+            ),
+        ),
         skipped_rows=(),
         message="done \x9b31m sk-live-0123456789",
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ import msgspec
 from osmosis import __version__
 from osmosis.pure.canonical import well_formed
 from osmosis.pure.errors import OsmosisError
-from osmosis.pure.presentation import neutralise, one_line, shell_line
+from osmosis.pure.presentation import clipped, first_line, neutralise, one_line, shell_line
 from osmosis.shell.cli.result import (
     Block,
     CommandResult,
@@ -39,6 +40,8 @@ Redact = Callable[[str], str]
 SCHEMA_VERSION = 1
 PROBLEM_LIMIT = 50
 """Problems shown to a person; JSON carries them all."""
+QUOTED = 200
+"""Characters of a quoted line in plain output, which has no width."""
 
 
 def result_document(result: CommandResult) -> dict[str, Any]:
@@ -147,8 +150,8 @@ def scrubbed_block(block: Block, redact: Redact) -> Block:
     match block:
         case Table(title, rows):
             return Table(line(title), tuple((line(label), line(value)) for label, value in rows))
-        case Section(title, lines):
-            return Section(line(title), tuple(map(line, lines)))
+        case Section(title, lines, quotes):
+            return Section(line(title), tuple(map(line, lines)), tuple(first_line(redact(quote)) for quote in quotes))
         case Quote(title, text):
             return Quote(line(title), neutralise(redact(text)))
         case Grid(title, header, rows):
@@ -185,9 +188,12 @@ def plain_block(block: Block) -> Iterator[str]:
     match block:
         case Table(_, rows):
             yield from (f"{label}: {value}" for label, value in rows)
-        case Section(title, lines):
+        case Section(title, lines, quotes):
             yield f"{title}:"
-            yield from lines
+            for line, quote in zip_longest(lines, quotes, fillvalue=""):
+                yield line
+                if quote:
+                    yield f"  {clipped(quote, QUOTED)}"
         case Quote(title, text):
             yield f"{title}:"
             yield from (f"  {line}" for line in text.splitlines())

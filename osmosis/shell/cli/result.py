@@ -21,10 +21,15 @@ class Table(msgspec.Struct, frozen=True, tag=True):
 
 
 class Section(msgspec.Struct, frozen=True, tag=True):
-    """A list under a title, one entry a line."""
+    """A list under a title, one entry a line.
+
+    `quotes` is what somebody else said of each of the first entries. Its first line is shown below the entry, cut where the
+    terminal's line ends; an empty one is not shown.
+    """
 
     title: str
     lines: tuple[str, ...]
+    quotes: tuple[str, ...] = ()
 
 
 class Quote(msgspec.Struct, frozen=True, tag=True):

@@ -7,6 +7,7 @@ dumb terminal, and the width of the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from textwrap import wrap
 from typing import IO, cast
 
@@ -84,11 +85,14 @@ def renderables_of_block(block: Block, width: int) -> Iterator[RenderableType]:
     match block:
         case Table(title, rows):
             yield from _narrow_table(title, rows, width) if width < NARROW else [_table(title, rows)]
-        case Section(title, lines):
+        case Section(title, lines, quotes):
             # A rule cuts its title where it has no room for it.
             fits = cell_len(title) + _RULE_LEAST <= width
             yield Rule(Text(title, style="bold"), style="dim", align="left") if fits else _prose(title, style="bold")
-            yield from map(_prose, lines)
+            for line, quote in zip_longest(lines, quotes, fillvalue=""):
+                yield _prose(line)
+                if quote:
+                    yield _cut(f"  {quote}", width)
         case Quote(title, text):
             yield Text(f"{title}:", style="bold")
             yield from (Text(f"  {line}") for line in text.splitlines())
@@ -178,6 +182,13 @@ class RichText:
             soft_wrap = isinstance(renderable, Text) and not prose
             self.console.print(renderable, soft_wrap=soft_wrap, crop=False)
         self.console.file.flush()
+
+
+def _cut(text: str, width: int) -> Text:
+    """Text on one line of at most `width` columns; an ellipsis stands for what was cut."""
+    shown = Text(text, style="dim")
+    shown.truncate(width, overflow="ellipsis")
+    return shown
 
 
 def _prose(text: str, style: str = "") -> Text:

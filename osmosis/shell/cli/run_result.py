@@ -1,8 +1,9 @@
 """The report of a run as a command's result: a JSON resource for programs, tables for people (`eval_local.md` section 12).
 
 A pure function of the report. Differences from the public command, on purpose: skipped items have a list of their own and are
-no longer among `failed_rows`; `pending`, `halt_reason` and `next_steps_structured` are new; plain output shows the numbers,
-not the message alone; a run whose every item failed exits with 3 (ruling 12).
+no longer among `failed_rows`, whose entries have an `error_message` where one was left; `pending`, `halt_reason` and
+`next_steps_structured` are new; plain output shows the numbers, not the message alone; a run whose every item failed exits
+with 3 (ruling 12).
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _blocks(report: RunReport, base: str) -> Iterator[Block]:
     index = relative_path(f"{report.output_path}/index.jsonl", base)
     for title, rows in (("Failed rows", report.failed_rows), ("Skipped rows", report.skipped_rows)):
         if rows:
-            yield Section(title, tuple(_listed(rows, base, index)))
+            yield Section(title, tuple(_listed(rows, base, index)), tuple(_said(rows)))
     title = "Results (incomplete)" if report.status in _INCOMPLETE else "Results"
     yield Table(title, tuple((label, value) for label, value in _result_rows(report, base) if value))
     if report.halt_reason:
@@ -107,6 +108,11 @@ def _listed(rows: Iterable[FailedRow], base: str, index: str) -> Iterator[str]:
         yield f"{item}{reason} -> {relative_path(row.rollout_dir, base)}"
     if (hidden := len(ordered) - ROW_LIMIT) > 0:
         yield f"... and {thousands(hidden)} more; all of them are in {index}"
+
+
+def _said(rows: Iterable[FailedRow]) -> Iterator[str]:
+    """What the listed items left as their messages, whole: these are redacted before their first lines are taken."""
+    return (row.error_message or "" for row in _ordered(rows)[:ROW_LIMIT])
 
 
 def _ordered(rows: Iterable[FailedRow]) -> tuple[FailedRow, ...]:
