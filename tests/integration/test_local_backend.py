@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from osmosis.pure.protocol import ARTIFACT_ROOT_ENV, RolloutStatus
+from osmosis.pure.protocol import ARTIFACT_ROOT_ENV, ErrorCategory, RolloutStatus
 from osmosis.shell.rollout.agent_workflow import AgentWorkflow
 from osmosis.shell.rollout.context import get_rollout_context
 from osmosis.shell.rollout.grader import Grader
@@ -65,16 +65,24 @@ async def test_slots_are_taken_in_order(gated):
 
 
 async def test_waiting_for_a_slot_counts_against_the_workflow(gated):
-    """A rollout whose time was over before its turn fails without having started."""
+    """A rollout whose time was over before its turn fails without having started; who had its turn at once waited no time."""
     config = AgentWorkflowConfig.model_validate({"name": "w", "concurrency": {"max_concurrent": 1}})
     backend = LocalBackend(workflow=gated, workflow_config=config)
-    first = asyncio.create_task(backend.execute(request("first", agent_timeout_sec=0.3)))
+    first = asyncio.create_task(backend.execute(request("first")))
     assert await gated.started.get() == "first"
-    late = await backend.execute(request("late", agent_timeout_sec=0.2))
-    assert (await first).result.err_message == "workflow exceeded its 0.3s deadline"
+    waiting = asyncio.create_task(backend.execute(request("late", agent_timeout_sec=0.2)))
+    while backend.health()["concurrency"]["queued"] == 0:  # noqa: ASYNC110 - nothing tells
+        await asyncio.sleep(0)
+    # Its time began before this moment, so it is over before the slot is free.
+    asyncio.get_running_loop().call_later(0.2, gated.release.set)
+    late = await waiting
+    assert (await first).result.status is RolloutStatus.SUCCESS
     assert late.result.err_category == "timeout"
     assert re.fullmatch(r"workflow exceeded its 0\.2s deadline \(\d+\.\ds of it spent queued\)", late.result.err_message or "")
     assert gated.started.empty()
+    gated.release.clear()
+    alone = await backend.execute(request("alone", agent_timeout_sec=0.2))
+    assert alone.result.err_message == "workflow exceeded its 0.2s deadline"
 
 
 async def test_a_cancelled_wait_gives_its_place_back(gated):
@@ -144,3 +152,69 @@ async def test_an_unwritable_root_costs_only_the_artifacts(root, gated):
     outcome = await LocalBackend(workflow=Looking).execute(request("r"))
     assert outcome.result.status is RolloutStatus.SUCCESS
     assert seen == [None]
+
+
+class Outcome(BaseException):
+    """Like the outcome exceptions of test frameworks, and panics of compiled libraries."""
+
+
+async def _exit():
+    raise SystemExit(2)
+
+
+async def _interrupt():
+    raise KeyboardInterrupt
+
+
+async def _outcome():
+    raise Outcome("not what was expected")
+
+
+async def _await_a_cancelled_task():
+    task = asyncio.ensure_future(asyncio.sleep(3600))
+    task.cancel()
+    await task
+
+
+LEAVINGS = {
+    _exit: "SystemExit: 2",
+    _interrupt: "KeyboardInterrupt",
+    _outcome: "Outcome: not what was expected",
+    _await_a_cancelled_task: "CancelledError",
+}
+
+
+@pytest.mark.parametrize("leave", LEAVINGS)
+@pytest.mark.parametrize("limit", [None, 60.0])
+@pytest.mark.parametrize("where", ["workflow", "grader"])
+async def test_code_that_leaves_fails_its_own_rollout_alone(leave, limit, where):
+    """`sys.exit`, `KeyboardInterrupt`, other exceptions that are no `Exception`, and a cancellation that nobody asked the
+    rollout for are its failure, with a message. They neither end the server nor leave the item pending for ever."""
+
+    class Leaving(AgentWorkflow[AgentWorkflowConfig]):
+        async def run(self, ctx):
+            if where == "workflow":
+                await leave()
+            return [{"role": "assistant", "content": "done"}]
+
+    class LeavingGrader(Grader):
+        async def grade(self, ctx):
+            await leave()
+
+    backend = LocalBackend(workflow=Leaving, grader=LeavingGrader)
+    grading = ExecutionRequest(id="a", prompt=[], label="x", grade=True, agent_timeout_sec=limit, grader_timeout_sec=limit)
+    task = asyncio.create_task(backend.execute(grading))
+    await asyncio.wait({task})
+    result = task.result().result
+    assert (result.status, result.err_message) == (RolloutStatus.FAILURE, LEAVINGS[leave])
+    assert result.err_category is ErrorCategory.AGENT_ERROR
+
+
+async def test_a_rollout_that_is_cancelled_stays_cancelled(gated):
+    """A cancellation from outside is no failure of the rollout, whatever else it waits for."""
+    backend = LocalBackend(workflow=gated)
+    task = asyncio.create_task(backend.execute(request("a", agent_timeout_sec=60.0)))
+    await gated.started.get()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()

@@ -39,5 +39,8 @@ def error_category(error: BaseException) -> ErrorCategory:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says, or the name of its class if it says nothing."""
-    return well_formed(str(error)) or type(error).__name__
+    """What an exception says, or the name of its class if it says nothing. A `sys.exit(0)` says more than "0"."""
+    said = well_formed(str(error))
+    if isinstance(error, Exception):
+        return said or type(error).__name__
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -145,14 +145,27 @@ async def _phase(
     sample: RolloutSample | None,
     queued_sec: float = 0.0,
 ) -> ExecutionResult:
-    """Run one phase of a rollout within its limit. A failure keeps the sample that the phase started with."""
+    """Run one phase of a rollout within its limit. A failure keeps the sample that the phase started with.
+
+    `sys.exit` is a failure like any other: in a task, asyncio would let it end the event loop, with every other rollout of this
+    server. So are exceptions that are no `Exception`, such as a test framework's outcome or a panic in a compiled library, and
+    a cancellation that nobody asked this rollout for, such as that of a task it awaited: it would end the same way every time.
+    """
     try:
         finished = await _within(name, work, limit_sec, queued_sec)
-    except Exception as error:  # noqa: BLE001 - whatever user code raises is this rollout's failure
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) or (isinstance(error, asyncio.CancelledError) and _being_cancelled()):
+            raise
         return ExecutionResult(
             status=RolloutStatus.FAILURE, sample=sample, err_message=error_text(error), err_category=error_category(error)
         )
     return ExecutionResult(status=RolloutStatus.SUCCESS, sample=finished)
+
+
+def _being_cancelled() -> bool:
+    """Whether somebody cancelled the rollout itself, as opposed to something that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _within(name: str, work: Callable[[], Awaitable[T]], limit_sec: float | None, queued_sec: float) -> T:
