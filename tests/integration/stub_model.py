@@ -21,7 +21,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.integration.stub_provider import PATIENCE, completion, serving
+from tests.integration.stub_provider import PATIENCE, StubProvider, completion, serving
 
 
 class StubModel:
@@ -34,6 +34,7 @@ class StubModel:
         self.abandoned = 0
         self.keys: set[str] = set()
         self.holds_preflight = False
+        self.provider: StubProvider
         self._release = asyncio.Event()
         self._changed = asyncio.Condition()
 
@@ -92,6 +93,6 @@ async def stub_model() -> AsyncIterator[StubModel]:
     """A provider while the context lasts."""
     stub = StubModel()
     async with serving(stub.answer) as provider:
-        stub.url = provider.url
+        stub.provider, stub.url = provider, provider.url
         yield stub
         stub.release()

@@ -49,6 +49,7 @@ class StubProvider:
     seen: list[Seen] = field(default_factory=list)
     abandoned: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
     url: str = ""
+    server: web.Server = field(init=False)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""
@@ -66,6 +67,26 @@ class StubProvider:
             for _ in range(times):
                 await self.abandoned.get()
 
+    async def wait_alone(self) -> None:
+        """Wait until every connection that was made before now was accepted, heard to its end and closed.
+
+        What a process that is dead had still sent is counted then, and nothing that comes later is of it.
+        """
+        _, ours = await asyncio.open_connection("127.0.0.1", int(self.url.rpartition(":")[2].partition("/")[0]))
+        try:
+            # Connections are accepted in the order in which they were made.
+            async with asyncio.timeout(PATIENCE):
+                while self._peers() != [ours.get_extra_info("sockname")]:  # noqa: ASYNC110 - nothing tells
+                    await asyncio.sleep(0.005)
+        finally:
+            ours.close()
+            await ours.wait_closed()
+
+    def _peers(self) -> list[Any]:
+        """Who is connected."""
+        transports = [connection.transport for connection in self.server.connections]
+        return [transport.get_extra_info("peername") for transport in transports if transport is not None]
+
 
 @asynccontextmanager
 async def serving(answer: Answer) -> AsyncIterator[StubProvider]:
@@ -76,7 +97,7 @@ async def serving(answer: Answer) -> AsyncIterator[StubProvider]:
         loop = asyncio.get_running_loop()
         return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=2**27)
 
-    server = web.Server(stub.handle, request_factory=make_request, handler_cancellation=True, access_log=None)
+    server = stub.server = web.Server(stub.handle, request_factory=make_request, handler_cancellation=True, access_log=None)
     listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0, backlog=1024)
     stub.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/v1"
     try:
