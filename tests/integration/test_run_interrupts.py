@@ -49,7 +49,7 @@ async def test_one_interrupt_ends_the_run_and_resume_completes_it(
     assert (ended.code, ended.err) == (130, "")
     assert ended.envelope["status"] == "interrupted"
     assert (ended.resource["pending"], ended.resource["succeeded"], ended.resource["cancelled"]) == (2, 1, True)
-    assert model.abandoned == 2
+    await eventually(lambda: model.abandoned == 2)
     assert group_members(server["pgid"]) == []
     assert not (workspace.run_directory("cut") / "server.json").exists()
     assert workspace.metrics("cut")["eval_run"]["status"] == "incomplete"
