@@ -120,7 +120,7 @@ def test_search_works_from_a_disk(site: Path, tab: Tab, words: str, found: str) 
     page.keyboard.press("Enter")
     hit = page.locator(f'#search-results li a[href*="{found}"]').first
     hit.click()
-    assert found in page.url
+    page.wait_for_url(lambda url: found in url)
     assert page.locator("h1").count() == 1
     assert tab.complaints == []
 
