@@ -151,14 +151,18 @@ def test_get_tools_that_fails_frees_the_key():
 
 
 def test_no_more_rollouts_run_than_allowed():
-    """The others wait; all are completed."""
+    """The others wait; all are completed. The first ones stay until as many run as may."""
     running = most = 0
+    full = asyncio.Event()
 
     async def count(ctx: RolloutContext) -> RolloutResult:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0)
+        if running == 2:
+            full.set()
+        async with asyncio.timeout(20):
+            await full.wait()
         await ctx.chat([{"role": "user", "content": "x"}])
         running -= 1
         return ctx.complete([])
