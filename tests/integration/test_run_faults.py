@@ -144,7 +144,7 @@ async def test_a_server_that_went_deaf_is_not_waited_for(workspace: Workspace) -
 
 async def test_item_faults_fail_the_item_and_the_run_goes_on(workspace: Workspace) -> None:
     """A NaN reward, a workflow that raises, one that takes too long, a broken provider: failed, each with its reason."""
-    workspace.write_config(evaluation="agent_workflow_timeout_s = 1.5")
+    workspace.write_config(evaluation="agent_workflow_timeout_s = 8")
     workspace.write_rows("unfinite", "raise an alarm", "held for ever", "broken down", "garbage in", "echo one")
     ended = await workspace.run("--name", "faulty", "--json")
     assert ended.code == 0
