@@ -5,7 +5,7 @@ The first word of a prompt names the behaviour:
     echo TEXT        the prompt itself, at once (so does every word that is not listed here)
     held TEXT        the same, once the test releases it (`raise TEXT` too, if the rollout lets it come so far)
     reject TEXT      401 (`reject beside` waits until a `held` call has come)
-    busy N TEXT      429 with `Retry-After: N`, the first time; then the prompt
+    busy N TEXT      429 with `Retry-After: N`, the first time; then the prompt (`busy N beside` waits for a second such call)
     broken TEXT      500
     garbage TEXT     200 with a body that is no completion
 """
@@ -74,7 +74,9 @@ class StubModel:
                 if more[:1] == ["beside"]:
                     await self.wait_calls(1, "held")
                 return _error(401, f"this key is not known: {prompt}")
-            case ["busy", seconds, *_] if times == 1:
+            case ["busy", seconds, *more] if times == 1:
+                if more[:1] == ["beside"]:
+                    await self.wait_calls(2, "busy")
                 return _error(429, "too many requests", {"Retry-After": seconds})
             case ["broken", *_]:
                 return _error(500, "out of order")

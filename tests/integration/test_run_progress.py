@@ -27,7 +27,7 @@ AT = "2026-11-30T12:35:44.521865Z"
 @pytest.mark.slow
 async def test_waiting_on_a_rate_limit_is_visible(workspace: Workspace, model: StubModel) -> None:
     """On a terminal the live line counts the calls that a provider asked to wait, and when the next one tries again."""
-    workspace.write_rows("busy 3 one", "busy 3 two")
+    workspace.write_rows("busy 3 beside one", "busy 3 beside two")
     terminal, side = os.openpty()
     seen = bytearray()
     loop = asyncio.get_running_loop()
