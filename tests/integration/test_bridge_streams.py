@@ -344,5 +344,7 @@ async def test_two_hundred_streams_with_half_the_clients_leaving():
         leaving.set()
         found = await asyncio.gather(*staying)
         assert all(stream[-1] == DONE and len(payloads(stream)) == 3 for stream in found)
-        assert front.bridge.calls_in_flight == 0
+        # A client has its last byte a moment before the bridge has done its books.
+        while front.bridge.calls_in_flight:  # noqa: ASYNC110 - nothing tells
+            await asyncio.sleep(0.01)
         assert [front.bridge.take_usage(name) for name in names] == [(CallUsage(3, 2, 5),), None] * 100
