@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from osmosis.pure.tunnel import PROOF_HEADER, proof
 from osmosis.shell.bridge.tunnel import Tunnel
 from tests.integration.cloudflared import Program
 from tests.integration.stub_provider import PATIENCE, STREAM, TOKEN, answers, bridged, serving, streams
+from tests.integration.workspaces import alive, eventually
 
 LOOPBACK_URL = re.compile(r"http://127\.0\.0\.1:\d+")
 QUESTION = {"model": "asked", "messages": [{"role": "user", "content": "2+2?"}]}
@@ -36,12 +36,9 @@ def start(front, **options):
     return Tunnel.start(base, proof(TOKEN), pattern=LOOPBACK_URL, **options)
 
 
-def alive(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
+def time_for(words: list[str]) -> float:
+    """Seconds until a tunnel is given up: a program that ends is waited for; one that says something first gets time to."""
+    return PATIENCE if "exit-1" in words else 6.0 if words else 0.5
 
 
 async def test_a_call_through_the_tunnel(program, monkeypatch):
@@ -87,13 +84,14 @@ async def test_a_tunnel_that_does_not_come_up(program, words, said, code):
     pids: list[int] = []
     async with serving(answers()) as stub, bridged(stub.url) as front:
         with pytest.raises(OsmosisError) as caught:
-            await start(front, ready_seconds=1.5, on_spawn=pids.append)
+            await start(front, ready_seconds=time_for(words), on_spawn=pids.append)
     assert said in str(caught.value)
     assert caught.value.code is code
     assert "--advertise-url" in str(caught.value.hint)
     assert not alive(pids[0])
-    if (child := program.directory / "child.pid").exists():
-        assert not alive(int(child.read_text()))
+    if "child" in words:
+        child = program.directory / "child.pid"
+        await eventually(lambda: not alive(int(child.read_text())))
 
 
 async def test_without_the_program_it_says_how_to_get_it(monkeypatch, tmp_path):
@@ -139,11 +137,7 @@ async def test_a_stubborn_program_is_killed(program):
         assert await tunnel.stop(0.1)
     assert not alive(tunnel.pid)
     child = int((program.directory / "child.pid").read_text())
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            if not alive(child):
-                break
-            await asyncio.sleep(0.01)
+    await eventually(lambda: not alive(child))
 
 
 async def test_only_the_bridge_itself_can_prove_that_it_is_there():

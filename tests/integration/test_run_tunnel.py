@@ -6,7 +6,8 @@ import asyncio
 import os
 import re
 import socket
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 
 import msgspec
 import pytest
@@ -55,20 +56,22 @@ def program(tmp_path, monkeypatch):
     return program
 
 
-def free_port() -> int:
-    """A port that nobody has just now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """A port that the system gives to nobody else while the context lasts. Who asks for it by number may listen there."""
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        yield keeper.getsockname()[1]
 
 
 async def test_an_advertised_way(workspace: Workspace) -> None:
     """Rollouts use the advertised URL, path and all; here it leads straight to the listener's port."""
-    port = str(free_port())
-    ended = await workspace.run("--name", "far", "--advertise-url", f"http://localhost:{port}", "--listener-port", port)
+    with kept_port() as port:
+        there = f"http://localhost:{port}"
+        ended = await workspace.run("--name", "far", "--advertise-url", there, "--listener-port", str(port))
     assert ended.code == 0, ended.said
-    assert f"rollouts reach the model through http://localhost:{port}" in ended.said
+    assert f"rollouts reach the model through {there}" in ended.said
     assert "INSECURE" not in ended.said
     assert len(workspace.records("far", "result")) == 3
 
