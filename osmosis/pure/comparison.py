@@ -292,10 +292,17 @@ def difference(rows: pl.DataFrame, quantity: str, confidence: float) -> Differen
     ours, theirs = both[f"{quantity}_baseline"], both[quantity]
     clusters = both["cluster"] if "cluster" in both.columns else None
     estimate = paired_difference(theirs, ours, clusters, confidence)
-    if quantity == "pass_rate" and estimate.low is not None and estimate.high is not None:
-        # Shares differ by 1 at most, whatever a t interval of three rows says.
+    if estimate.low is not None and estimate.high is not None and _are_shares(quantity, ours, theirs):
+        # They differ by 1 at most, whatever a t interval of three rows says.
         estimate = msgspec.structs.replace(estimate, low=max(estimate.low, -1.0), high=min(estimate.high, 1.0))
     return Difference(float_sum(ours) / len(both), float_sum(theirs) / len(both), estimate, t_test_p_value(estimate))
+
+
+def _are_shares(quantity: str, ours: pl.Series, theirs: pl.Series) -> bool:
+    """Whether values lie between 0 and 1: pass shares do, rewards may (decision 0042), other quantities have other scales."""
+    return quantity == "pass_rate" or (
+        quantity == "reward" and bool(ours.is_between(0, 1).all() and theirs.is_between(0, 1).all())
+    )
 
 
 def exact_test(rows: pl.DataFrame) -> ExactTest:

@@ -216,4 +216,5 @@ def describe_json_error(error: ValueError | RecursionError) -> str:
     message, column = getattr(error, "msg", None), getattr(error, "colno", None)
     if message is None:
         return str(error)
-    return f"{message[:1].lower()}{message[1:]} at column {column}"
+    # Some of the standard library's messages end with the "at" of the place that follows them.
+    return f"{message[:1].lower()}{message[1:].removesuffix(' at')} at column {column}"

@@ -7,10 +7,14 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from osmosis.pure.canonical import truncate
 from osmosis.pure.journal import Status
 from osmosis.pure.protocol import ErrorCategory, LocalProtocolError, ResultResponse, RolloutStatus
 
 ROLLOUT_FAILED: Final = "rollout_failed"
+
+MESSAGE_LENGTH: Final = 16_384
+"""Code points of an error message that are kept. It goes to the journal and the log; an exception may quote a whole answer."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -32,10 +36,11 @@ def classify(response: ResultResponse) -> Outcome | None:
         case RolloutStatus.SUCCESS:
             return _classify_success(response)
         case RolloutStatus.FAILURE:
+            message = response.err_message and _bounded(response.err_message)
             return Outcome(
                 status=Status.FAILED,
-                error_type=response.err_category or response.err_message or ROLLOUT_FAILED,
-                error_message=response.err_message,
+                error_type=response.err_category or message or ROLLOUT_FAILED,
+                error_message=message,
                 has_sample=response.sample is not None,
             )
         case RolloutStatus.CANCELLED:
@@ -58,6 +63,12 @@ def _classify_success(response: ResultResponse) -> Outcome:
             has_sample=True,
         )
     return Outcome(status=Status.SUCCESS, reward=sample.reward, has_sample=True)
+
+
+def _bounded(message: str) -> str:
+    return (
+        message if len(message) <= MESSAGE_LENGTH else f"{truncate(message, MESSAGE_LENGTH)}... ({len(message):,} characters)"
+    )
 
 
 def _not_finished(response: ResultResponse) -> NoReturn:

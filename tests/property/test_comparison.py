@@ -44,6 +44,19 @@ def test_reference_pairs():
     assert isclose(comparison.pass_rate.p_value, float(expected.pvalue), rel_tol=1e-9)
 
 
+def test_rewards_between_0_and_1_differ_by_1_at_most():
+    """Nor does their interval say otherwise; one reward beyond, on either side, and the scale evidently does not end there."""
+    low, high = [[0.0], [0.0], [0.0]], [[1.0], [1.0], [0.0]]
+    there, back = compared(low, high).reward.difference, compared(high, low).reward.difference
+    assert there.high == 1.0
+    assert back.low == -1.0
+    for beyond in (compared([*low, [1.5]], [*high, [1.5]]), compared([*low, [-0.5]], [*high, [0.0]])):
+        assert beyond.reward.difference.high is not None
+        assert beyond.reward.difference.high > 1.0
+        assert beyond.pass_rate.difference.high is not None
+        assert beyond.pass_rate.difference.high <= 1.0
+
+
 @given(two_tables)
 def test_swapping_runs_swaps_signs(tables):
     """B against A is A against B with the other sign, the same P, and each flip the other way."""

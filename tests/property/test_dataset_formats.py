@@ -114,7 +114,7 @@ def test_plain_files_take_the_quick_way():
         (b'{"m": {"a": 1, "a": 2}}', "not acceptable as JSON: duplicate key 'a'"),
         (b'{"a": NaN}', "not acceptable as JSON: NaN is not JSON"),
         (b'{"a": 1e999}', "not acceptable as JSON: number out of range: 1e999"),
-        (b'{"a": "\x00"}', "not valid JSON: invalid control character at at column 8"),
+        (b'{"a": "\x00"}', "not valid JSON: invalid control character at column 8"),
         (b"\x0c", "not valid JSON: expecting value at column 1"),
         (b'{"a":' + b"[" * 100_000, "not acceptable as JSON: nested too deeply"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from osmosis.pure import protocol
 from osmosis.pure.journal import Status
-from osmosis.pure.outcome import Outcome, classify
+from osmosis.pure.outcome import MESSAGE_LENGTH, Outcome, classify
 from osmosis.pure.protocol import (
     ErrorCategory,
     Health,
@@ -258,6 +258,20 @@ SUCCESS, FAILURE = RolloutStatus.SUCCESS, RolloutStatus.FAILURE
 def test_classification(response, outcome):
     """eval_local section 6, row by row."""
     assert classify(response) == outcome
+
+
+@pytest.mark.parametrize("category", [None, ErrorCategory.AGENT_ERROR])
+def test_a_long_error_message_is_cut(category):
+    """An exception may quote a whole answer: the journal and the log get its beginning and how long it was, well formed."""
+    said = "\U0001f600\ud800" * 5_000_000
+    outcome = classify(ResultResponse("r", RolloutStatus.FAILURE, err_message=said, err_category=category))
+    assert outcome is not None
+    assert outcome.error_message == "\U0001f600\ufffd" * (MESSAGE_LENGTH // 2) + "... (10,000,000 characters)"
+    assert outcome.error_type == (category or outcome.error_message)
+    kept = "x" * MESSAGE_LENGTH
+    exact = classify(ResultResponse("r", RolloutStatus.FAILURE, err_message=kept))
+    assert exact is not None
+    assert exact.error_message == kept
 
 
 @given(strategies.results)
