@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -191,6 +192,58 @@ async def test_a_server_that_never_becomes_healthy_is_given_up(tmp_path: Path, w
     assert "status 503" in said
     assert "serving 503" in said
     assert not (tmp_path / "server.json").exists()
+
+
+GIVES_WAY = """
+import os
+if os.path.exists(os.environ["ASKED"]):
+    with open(os.environ["ASKED"], "w") as asked:
+        asked.write(os.environ["_OSMOSIS_ROLLOUT_PORT"])
+    os.remove(os.environ["ASKED"])
+    with open(os.environ["TAKEN"]) as taken:
+        taken.read()
+"""
+
+
+def gives_way(place: Path, workspace: Workspace) -> tuple[Path, Path]:
+    """Let the first server say its port through the one pipe, and wait at the other before it listens."""
+    main = workspace.project / "main.py"
+    main.write_text(GIVES_WAY + main.read_text())
+    for name in ("ASKED", "TAKEN"):
+        os.mkfifo(place / name)
+        workspace.environment[name] = str(place / name)
+    return place / "ASKED", place / "TAKEN"
+
+
+async def test_a_port_that_somebody_takes_first_ends_no_run(tmp_path: Path, workspace: Workspace) -> None:
+    """Between the choice of a port and the server's use of it the system may give it away: another one is tried."""
+    asked, taken = gives_way(tmp_path, workspace)
+    with socket.socket() as somebody:
+        async with workspace.start("--name", "moved", "--json") as running:
+            port = int(await asyncio.to_thread(asked.read_text))
+            somebody.bind(("127.0.0.1", port))
+            await asyncio.to_thread(taken.write_text, "")
+            ended = await running.end()
+    assert (ended.code, ended.resource["succeeded"]) == (0, 3), ended
+    assert f"('127.0.0.1', {port}): address already in use" in (workspace.run_directory("moved") / "logs.txt").read_text()
+
+
+async def test_a_named_port_that_somebody_takes_first_is_told(tmp_path: Path, workspace: Workspace) -> None:
+    """A port that was asked for is not exchanged: the run says who is in the way, in the server's own words too."""
+    asked, taken = gives_way(tmp_path, workspace)
+    with socket.socket() as somebody:
+        somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        somebody.bind(("127.0.0.1", 0))
+        port = somebody.getsockname()[1]
+        async with workspace.start("--name", "stays", "--json", "--rollout-port", str(port)) as running:
+            assert int(await asyncio.to_thread(asked.read_text)) == port
+            somebody.listen()
+            await asyncio.to_thread(taken.write_text, "")
+            ended = await running.end()
+    assert ended.code == 1
+    for text in (f"Another process has port {port}", "--rollout-port", "address already in use"):
+        assert text in ended.err
+    assert workspace.nothing_left()
 
 
 async def test_orphans_are_stopped_at_the_next_start(workspace: Workspace, model: StubModel) -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,13 +79,15 @@ class RolloutProcess:
 
     @classmethod
     async def start(cls, launch: Launch, log: RunLog, files: FileLayer, standby: Standby | None = None) -> RolloutProcess:
-        """Start the server and wait until it is healthy. A port that somebody else took first is tried once more.
+        """Start the server and wait until it is healthy. Where somebody else took its port first, another one is tried.
+
+        The port is chosen before the server is there to bind it, and the system may give it away meanwhile.
 
         A `standby` with the same start goes on instead of a new process, if it is still there. Raises OsmosisError that quotes
         the server's last lines; nothing is left running.
         """
-        if launch.start.port is not None:
-            _require_free(launch.start.port)
+        if launch.start.port is not None and not _is_free(launch.start.port):
+            raise _taken(launch.start.port)
         for attempt in range(_PORT_TRIES):
             if attempt or standby is None or not standby.leave(launch.trials):
                 standby = Standby.start(launch.start)
@@ -96,7 +98,7 @@ class RolloutProcess:
             except _PortTaken as taken:
                 await server.stop(0.0)
                 if launch.start.port or attempt == _PORT_TRIES - 1:
-                    raise _taken(taken.port) from None
+                    raise _taken(taken.port, taken.words) from None
             except BaseException:
                 await server.stop(0.0)
                 raise
@@ -130,6 +132,8 @@ class RolloutProcess:
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while not ((listening := await self._listening()) and await self._healthy(session)):
                 if self._exit.done():
+                    if not _is_free(self.port):
+                        raise _PortTaken(self.port, last_words(self._output))
                     raise OsmosisError(
                         f"The rollout server ended before it was ready ({exit_text(self._exit.result())}).",
                         problems=last_words(self._output),
@@ -226,27 +230,29 @@ class RolloutProcess:
 
 
 class _PortTaken(Exception):
-    """Somebody else answers on the port."""
+    """Somebody else has the port."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, words: Iterable[Problem] = ()) -> None:
         super().__init__(port)
         self.port = port
+        self.words = tuple(words)
 
 
-def _require_free(port: int) -> None:
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         # As servers bind: a connection that is still closing does not keep a port taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError:
-            raise _taken(port) from None
+            return False
+        return True
 
 
-def _taken(port: int) -> OsmosisError:
+def _taken(port: int, words: Iterable[Problem] = ()) -> OsmosisError:
     return OsmosisError(
-        f"Another process is already listening on port {port}.",
+        f"Another process has port {port}.",
         code=ErrorCode.CONFLICT,
-        problems=[Problem(f"127.0.0.1:{port}", "the port is taken")],
+        problems=[Problem(f"127.0.0.1:{port}", "the port is taken"), *words],
         hint="Stop it, or name a free port with --rollout-port.",
     )
