@@ -42,8 +42,8 @@ async def test_a_run_from_its_plan_to_its_next_steps(
 ) -> None:
     """A success, two wrong answers, a failure and a skipped row; then nothing to do; then the failure tried again, in vain.
 
-    The bootstrap's seed is of the manifest, which no two of these runs share. With three rows an end of its interval is a matter
-    of chance (all rows drawn alike: 1 in 27, where 1 in 40 decides); with four, odds of one to millions.
+    The bootstrap's seed is of the manifest, which no two of these runs share. With three rows an end of its interval is a
+    matter of chance (all rows drawn alike: 1 in 27, where 1 in 40 decides); with four, odds of one to millions.
     """
     wrong = {"echo two": "2", "echo three": "3", "echo four": "discard"}
     workspace.write_rows("echo one", "echo two", "raise no luck", "echo four", "echo three", labels=wrong)
