@@ -7,7 +7,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import pytest
@@ -20,7 +23,7 @@ from osmosis.shell.evaluation.rollout_process import RolloutProcess
 from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.standby import Launch, Start
 from tests.integration.stub_model import StubModel
-from tests.integration.workspaces import Ended, Workspace, alive, eventually, group_members
+from tests.integration.workspaces import Command, Ended, Workspace, alive, eventually, group_members
 
 pytestmark = pytest.mark.slow
 
@@ -196,33 +199,40 @@ async def test_a_server_that_never_becomes_healthy_is_given_up(tmp_path: Path, w
 
 GIVES_WAY = """
 import os
-if os.path.exists(os.environ["ASKED"]):
-    with open(os.environ["ASKED"], "w") as asked:
-        asked.write(os.environ["_OSMOSIS_ROLLOUT_PORT"])
-    os.remove(os.environ["ASKED"])
-    with open(os.environ["TAKEN"]) as taken:
-        taken.read()
+asked = os.environ["ASKED"]
+if not os.path.exists(asked):
+    with open(asked + ".new", "w") as file:
+        file.write(os.environ["_OSMOSIS_ROLLOUT_PORT"])
+    os.rename(asked + ".new", asked)
+    with open(os.environ["GO_ON"]) as pipe:
+        pipe.readline()
 """
 
 
-def gives_way(place: Path, workspace: Workspace) -> tuple[Path, Path]:
-    """Let the first server say its port through the one pipe, and wait at the other before it listens."""
+@contextmanager
+def gives_way(place: Path, workspace: Workspace) -> Iterator[tuple[Path, IO[bytes]]]:
+    """The first server writes its port into a file, and waits for a line through a pipe before it listens: (file, pipe)."""
     main = workspace.project / "main.py"
     main.write_text(GIVES_WAY + main.read_text())
-    for name in ("ASKED", "TAKEN"):
-        os.mkfifo(place / name)
-        workspace.environment[name] = str(place / name)
-    return place / "ASKED", place / "TAKEN"
+    workspace.environment |= {"ASKED": str(place / "asked"), "GO_ON": str(place / "go on")}
+    os.mkfifo(place / "go on")
+    with open(os.open(place / "go on", os.O_RDWR), "wb", buffering=0) as pipe:
+        yield place / "asked", pipe
+
+
+async def port_of(asked: Path, running: Command) -> int:
+    """The port that the first server was given."""
+    await eventually(lambda: asked.exists() or running.process.returncode is not None)
+    return int(await asyncio.to_thread(asked.read_text))
 
 
 async def test_a_port_that_somebody_takes_first_ends_no_run(tmp_path: Path, workspace: Workspace) -> None:
     """Between the choice of a port and the server's use of it the system may give it away: another one is tried."""
-    asked, taken = gives_way(tmp_path, workspace)
-    with socket.socket() as somebody:
+    with gives_way(tmp_path, workspace) as (asked, go_on), socket.socket() as somebody:
         async with workspace.start("--name", "moved", "--json") as running:
-            port = int(await asyncio.to_thread(asked.read_text))
+            port = await port_of(asked, running)
             somebody.bind(("127.0.0.1", port))
-            await asyncio.to_thread(taken.write_text, "")
+            go_on.write(b"\n")
             ended = await running.end()
     assert (ended.code, ended.resource["succeeded"]) == (0, 3), ended
     assert f"('127.0.0.1', {port}): address already in use" in (workspace.run_directory("moved") / "logs.txt").read_text()
@@ -230,15 +240,14 @@ async def test_a_port_that_somebody_takes_first_ends_no_run(tmp_path: Path, work
 
 async def test_a_named_port_that_somebody_takes_first_is_told(tmp_path: Path, workspace: Workspace) -> None:
     """A port that was asked for is not exchanged: the run says who is in the way, in the server's own words too."""
-    asked, taken = gives_way(tmp_path, workspace)
-    with socket.socket() as somebody:
+    with gives_way(tmp_path, workspace) as (asked, go_on), socket.socket() as somebody:
         somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         somebody.bind(("127.0.0.1", 0))
         port = somebody.getsockname()[1]
         async with workspace.start("--name", "stays", "--json", "--rollout-port", str(port)) as running:
-            assert int(await asyncio.to_thread(asked.read_text)) == port
+            assert await port_of(asked, running) == port
             somebody.listen()
-            await asyncio.to_thread(taken.write_text, "")
+            go_on.write(b"\n")
             ended = await running.end()
     assert ended.code == 1
     for text in (f"Another process has port {port}", "--rollout-port", "address already in use"):
