@@ -139,7 +139,7 @@ _SAMPLE_LINE = document(
     {"passed": bool | None, "reward": float | None, "tokens": int | None, "prompt_tokens": int | None},
     {"completion_tokens": int | None, "max_context_tokens": int | None, "cost_usd": float | None, "duration_ms": float},
     {"error_type": str | None, "error_origin": ErrorOrigin | None, "error_message": str | None, "resumed": bool},
-    {"prompt": str | None, "label": str | None},
+    {"prompt": str | None, "label": str | None, "metrics": dict[str, Any] | None, "metadata": dict[str, Any] | None},
 )
 
 FILES: tuple[Format, ...] = (

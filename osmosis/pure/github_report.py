@@ -9,25 +9,28 @@ runner's own toolkit does.
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from osmosis.pure.estimate import CurvePoint, Estimate
 from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.metrics_file import Summary
 from osmosis.pure.presentation import UNDEFINED, decimal, one_line, percent, thousands
+from osmosis.pure.sample_details import MetricMean, mean_samples, mean_value, most_common
 from osmosis.pure.stored_run import StoredRun
 from osmosis.pure.tally import is_graded, passed
 
 ANNOTATION_LIMIT = 10
 """GitHub shows ten annotations of a level for a step and drops the rest."""
 _LISTED = 50
+_METRICS_LISTED = 20
 _TEXT_LENGTH = 300
 _REFERENCES = {ord(character): f"&#{ord(character)};" for character in string.punctuation}
 
 
-def step_summary(run: StoredRun, summary: Summary) -> bytes:
-    """The Markdown of the run: its numbers with their intervals, and the first samples that did not pass."""
+def step_summary(run: StoredRun, summary: Summary, means: Sequence[MetricMean] = ()) -> bytes:
+    """The Markdown of the run: its numbers with their intervals, the means of its samples' metrics, and the first samples that
+    did not pass."""
     lines = [
         f"## Evaluation {_code(run.name)}",
         "",
@@ -37,6 +40,11 @@ def step_summary(run: StoredRun, summary: Summary) -> bytes:
         "| --- | --- | --- |",
         *(f"| {name} | {value} | {interval} |" for name, value, interval in _numbers(run, summary)),
     ]
+    if means:
+        lines += ["", "| metric | mean | samples |", "| --- | --- | --- |"]
+        shown = most_common(means, _METRICS_LISTED)
+        lines += [f"| {_code(mean.name)} | {mean_value(mean)} | {mean_samples(mean)} |" for mean in shown]
+        lines += ["", f"... and {thousands(len(means) - len(shown))} more metrics."] if len(means) > len(shown) else []
     unpassed = list(_unpassed(run))
     if unpassed:
         lines += ["", "| sample | reason | prompt |", "| --- | --- | --- |"]

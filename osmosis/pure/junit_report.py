@@ -2,16 +2,16 @@
 
 JUnit tells a `failure`, an assertion that does not hold, from an `error`, a test that did not get that far. So a sample that
 was graded below the threshold, or left without a reward, is a `failure`; one that failed in its workflow, its grader or the
-infrastructure is an `error`, whose type is the `error_type`. Skipped and pending samples are `skipped`. Whatever a model wrote,
-the document is well formed: characters that XML 1.0 cannot hold become U+FFFD (XML 1.0 section 2.2), everything else is
-escaped.
+infrastructure is an `error`, whose type is the `error_type`. Skipped and pending samples are `skipped`. A sample's metrics and
+its row's metadata are properties of its case, `metric.NAME` and `metadata.KEY`. Whatever a model wrote, the document is well
+formed: characters that XML 1.0 cannot hold become U+FFFD (XML 1.0 section 2.2), everything else is escaped.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -19,6 +19,7 @@ from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.plan import work_items
+from osmosis.pure.sample_details import NO_DETAILS, SampleDetails, flat
 from osmosis.pure.stored_run import StoredRun
 from osmosis.pure.tally import is_graded, passed
 
@@ -37,7 +38,7 @@ class Outcome(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def encode_junit(run: StoredRun) -> bytes:
+def encode_junit(run: StoredRun, details: Mapping[WorkItem, SampleDetails]) -> bytes:
     """The document: one suite for the run, one case for each planned sample, in order of row and run. Raises OsmosisError for
     more than `MOST_CASES`, which no CI page shows."""
     if run.planned > MOST_CASES:
@@ -62,7 +63,7 @@ def encode_junit(run: StoredRun) -> bytes:
         "    <properties>",
         *(f"      {_tag('property', {'name': name, 'value': value}, close=True)}" for name, value in _properties(run)),
         "    </properties>",
-        *(line for item, row, outcome in outcomes for line in _case(run, item, row, outcome)),
+        *(line for item, row, outcome in outcomes for line in _case(run, item, row, outcome, details.get(item, NO_DETAILS))),
         "  </testsuite>",
         "</testsuites>",
     ]
@@ -78,24 +79,41 @@ def _properties(run: StoredRun) -> list[tuple[str, str]]:
     ]
 
 
-def _case(run: StoredRun, item: WorkItem, row: IndexRow | None, outcome: Outcome) -> Iterator[str]:
+def _case(run: StoredRun, item: WorkItem, row: IndexRow | None, outcome: Outcome, details: SampleDetails) -> Iterator[str]:
     source = run.source_rows[item.row_index]
     attributes = {
         "classname": f"{run.manifest.provenance.get('dataset_name') or run.name}.row_{source}",
         "name": f"row {source} run {item.run_index}",
         "time": _seconds(row.duration_ms if row else 0.0),
     }
-    if outcome.element is None:
+    properties = {**flat(details.metrics, "metric"), **flat(details.metadata, "metadata")}
+    if outcome.element is None and not properties:
         yield "    " + _tag("testcase", attributes, close=True)
         return
     yield "    " + _tag("testcase", attributes)
+    yield from _case_properties(properties)
+    if outcome.element is not None:
+        yield _ending(outcome)
+    yield "    </testcase>"
+
+
+def _case_properties(properties: Mapping[str, str]) -> Iterator[str]:
+    """What the sample carries, as the properties of its case, which come before its outcome."""
+    if properties:
+        yield "      <properties>"
+        yield from (
+            f"        {_tag('property', {'name': name, 'value': value}, close=True)}" for name, value in properties.items()
+        )
+        yield "      </properties>"
+
+
+def _ending(outcome: Outcome) -> str:
+    element = outcome.element or ""
     given = {"message": outcome.message, "type": outcome.kind}
     shown = {name: value for name, value in given.items() if value}
     if outcome.text:
-        yield f"      {_tag(outcome.element, shown)}{_escaped(outcome.text)}</{outcome.element}>"
-    else:
-        yield "      " + _tag(outcome.element, shown, close=True)
-    yield "    </testcase>"
+        return f"      {_tag(element, shown)}{_escaped(outcome.text)}</{element}>"
+    return "      " + _tag(element, shown, close=True)
 
 
 def _outcome(run: StoredRun, item: WorkItem, row: IndexRow | None) -> Outcome:

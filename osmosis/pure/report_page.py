@@ -18,7 +18,10 @@ from osmosis.pure.html_page import document, table, text
 from osmosis.pure.metrics_file import EvalRunInfo, Summary
 from osmosis.pure.presentation import UNDEFINED, decimal, duration, moment, percent, thousands
 from osmosis.pure.report_samples import SampleList, SampleTexts, list_block, pack_blocks
+from osmosis.pure.sample_details import MetricMean, mean_samples, mean_value, most_common
 from osmosis.pure.stored_run import StoredRun
+
+_METRICS_SHOWN = 50
 
 
 class Figure(msgspec.Struct, frozen=True):
@@ -36,6 +39,7 @@ class ReportParts(msgspec.Struct, frozen=True):
     info: EvalRunInfo | None
     figures: tuple[Figure, ...]
     comparisons: tuple[Comparison, ...] = ()
+    means: tuple[MetricMean, ...] = ()
 
 
 def report_page(
@@ -54,6 +58,7 @@ def _body(parts: ReportParts, samples: SampleList, texts: Iterable[SampleTexts])
     for figure in parts.figures:
         yield from _figure(figure)
     yield "</section>\n"
+    yield from _metrics(parts.means)
     yield from _failures(parts.summary)
     if parts.comparisons:
         yield comparison_section(parts.comparisons)
@@ -125,6 +130,18 @@ def _figure(figure: Figure) -> Iterator[str]:
     yield "<details><summary>As a table</summary>\n"
     yield from table(chart.header, chart.rows)
     yield "</details>\n</figure>\n"
+
+
+def _metrics(means: Sequence[MetricMean]) -> Iterator[str]:
+    if not means:
+        return
+    shown = most_common(means, _METRICS_SHOWN)
+    yield '<section class="metrics">\n<h2>Metrics of the samples</h2>\n'
+    yield '<p class="note">Each mean is over the samples that have the number.</p>\n'
+    yield from table(("Metric", "Mean", "Over"), [(mean.name, mean_value(mean), mean_samples(mean)) for mean in shown])
+    if len(means) > len(shown):
+        yield f'<p class="note">{thousands(len(means) - len(shown))} metrics that fewer samples have are left out.</p>\n'
+    yield "</section>\n"
 
 
 def _failures(summary: Summary) -> Iterator[str]:

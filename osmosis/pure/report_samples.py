@@ -19,6 +19,7 @@ from osmosis.pure.conversation import Conversation, Passage, TextLimits, convers
 from osmosis.pure.html_page import data_block
 from osmosis.pure.journal import Status
 from osmosis.pure.presentation import one_line
+from osmosis.pure.sample_details import Details, json_text, sample_details
 from osmosis.pure.stored_run import StoredRun
 
 PACK = 64
@@ -39,7 +40,8 @@ class Outcome(StrEnum):
 
 class SampleList(msgspec.Struct, frozen=True):
     """What the table shows and filters by, a column a field, all of one length. `outcome` counts into `outcomes`, `error` into
-    `errors` (-1 for none); the texts of prompts and labels are by row of the dataset."""
+    `errors` (-1 for none); the texts of prompts and labels are by row of the dataset. `metered`: some samples have metrics, so
+    that one without them is told."""
 
     row: list[int]
     run: list[int]
@@ -54,6 +56,7 @@ class SampleList(msgspec.Struct, frozen=True):
     source_rows: list[int]
     prompts: list[str]
     labels: list[str]
+    metered: bool = False
     pack: int = PACK
 
 
@@ -65,6 +68,8 @@ class SampleTexts(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt: Passage | None = None
     label: Passage | None = None
     error: Passage | None = None
+    metrics: Passage | None = None
+    metadata: Passage | None = None
 
 
 def outcome_of(status: str, graded: bool, passed: bool) -> Outcome:
@@ -78,7 +83,7 @@ def outcome_of(status: str, graded: bool, passed: bool) -> Outcome:
     return Outcome.PASSED if passed else Outcome.NOT_PASSED
 
 
-def sample_list(run: StoredRun, samples: pl.DataFrame) -> SampleList:
+def sample_list(run: StoredRun, samples: pl.DataFrame, *, metered: bool = False) -> SampleList:
     """The list of `samples` (`osmosis.pure.stored_run.samples_frame`), in their order."""
     outcomes = list(Outcome)
     error_types = [one_line(error[:_ERROR_TYPE]) if error else "" for error in samples["error_type"]]
@@ -100,6 +105,7 @@ def sample_list(run: StoredRun, samples: pl.DataFrame) -> SampleList:
         source_rows=list(run.source_rows),
         prompts=[one_line(row.prompt[:_EXCERPT]) for row in texts],
         labels=[one_line((row.label or "")[:_EXCERPT]) for row in texts],
+        metered=metered,
     )
 
 
@@ -107,13 +113,22 @@ def sample_texts(run: StoredRun, sample: Mapping[str, Any], trajectory: bytes | 
     """The texts of one line of a samples frame, whose stored trajectory is `trajectory`."""
     row = run.dataset_rows[sample["row_index"]] if run.dataset_rows else None
     error = sample["error_message"]
+    details = sample_details(trajectory, sample["rollout_id"])
     return SampleTexts(
         rollout_id=sample["rollout_id"],
         conversation=conversation(trajectory, limits),
         prompt=passage(row.prompt, limits.passage) if row and row.prompt else None,
         label=passage(row.label, limits.passage) if row and row.label is not None else None,
         error=passage(error, limits.passage) if error else None,
+        metrics=_entries(details.metrics, limits),
+        metadata=_entries(details.metadata, limits),
     )
+
+
+def _entries(details: Details | None, limits: TextLimits) -> Passage | None:
+    """An entry a line, in the stored order."""
+    lines = [f"{key}: {json_text(value)}" for key, value in (details or {}).items()]
+    return passage("\n".join(lines), limits.passage) if lines else None
 
 
 def list_block(samples: SampleList) -> str:

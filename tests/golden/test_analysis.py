@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from osmosis.pure.comparison import adjust, compare_runs, pair
 from osmosis.pure.comparison_page import comparison_page
 from osmosis.pure.gate import Measure, infrastructure_failures, judge
 from osmosis.pure.github_report import step_summary, workflow_annotations
+from osmosis.pure.journal import WorkItem
 from osmosis.pure.junit_report import encode_junit
 from osmosis.pure.metrics import summarize
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, encode_metrics, summary_object
@@ -19,7 +21,8 @@ from osmosis.pure.price import Price
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.regrading import Regraded
 from osmosis.pure.report import RunStatus
-from osmosis.pure.sample_table import encode_csv, encode_jsonl, sample_table
+from osmosis.pure.sample_details import SampleDetails, metric_means
+from osmosis.pure.sample_table import detailed_table, encode_csv, encode_jsonl, sample_table
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.uncertainty import bootstrap_seed
 from osmosis.shell.cli.comparison_result import comparison_result, gate_result
@@ -39,6 +42,12 @@ from tests.strategies.comparisons import Cell, stored_run
 SECRET = "sk-live-0123456789"
 PROMPTS = ["How many?", "=1+1\t\x1b[2J", f"[red]{SECRET}[/red] | `x` <b>", "::error::\nrow", "Größe \u202e?", "plain"]
 LABELS = ["a", "a", "b", "b", "a", "b"]
+METRICS: dict[tuple[int, int], dict[str, Any]] = {
+    (0, 0): {"overlap": 0.5, "turns": 3, "note": "=1+1\t\x1b[2J"},
+    (0, 1): {"overlap": 1.0, "turns": 2, "found": {"a": [1, None]}},
+    (1, 0): {"overlap": 0.0, "turns": "two"},
+    (4, 1): {"overlap": None, "exact": True, "a,b": 12345678901234567890, f"<b> {SECRET}": 1e-9},
+}
 FIRST: list[list[Cell]] = [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], ["timeout", 1.0], ["skipped", 1.0], [None, 0.0]]
 SECOND: list[list[Cell]] = [[1.0, 1.0], [0.0, 0.0], [1.0, 0.0], ["http_error", 1.0], [1.0, 1.0], [0.0, 0.0]]
 PRICES = {"openai/brave-otter-1": Price(1.0, 2.0), "openai/calm-heron-2": Price(3.0, 4.0)}
@@ -46,6 +55,11 @@ PRICES = {"openai/brave-otter-1": Price(1.0, 2.0), "openai/calm-heron-2": Price(
 BASELINE = stored_run("brave-otter-1", FIRST, prompts=PROMPTS, labels=LABELS, message="no answer\nafter 3 s", tokens=240)
 CANDIDATE = stored_run("calm-heron-2", SECOND, prompts=PROMPTS, labels=LABELS, message="502", tokens=300)
 THIRD = stored_run("shy-lynx-3", [[0.0, 0.0]] * 6, prompts=PROMPTS, labels=LABELS)
+DETAILS = {
+    WorkItem(row, run): SampleDetails(METRICS.get((row, run)), {"topic": "=cmd|' /C'!A0", "level": row} if row % 2 else None)
+    for row in range(6)
+    for run in range(2)
+}
 ONCE = stored_run("steady-ibis-4", [[1.0]] * 300 + [[0.0]] * 100)
 ONCE_WORSE = stored_run("sinking-ibis-5", [[0.0]] * 60 + [[1.0]] * 240 + [[0.0]] * 100)
 
@@ -161,14 +175,15 @@ def metrics_with_intervals() -> bytes:
 def summary_markdown() -> bytes:
     """The step summary."""
     seed = bootstrap_seed(BASELINE.manifest)
-    return step_summary(BASELINE, summarize(samples_frame(BASELINE), 1.0, seed=seed, planned=12))
+    means = metric_means(tuple(DETAILS.values()))
+    return step_summary(BASELINE, summarize(samples_frame(BASELINE), 1.0, seed=seed, planned=12), means)
 
 
 FILES: dict[str, Callable[[], bytes]] = {
     "metrics.json": metrics_with_intervals,
-    "samples.csv": lambda: encode_csv(sample_table(BASELINE)),
-    "samples.jsonl": lambda: b"".join(encode_jsonl(sample_table(BASELINE))),
-    "junit.xml": lambda: encode_junit(BASELINE),
+    "samples.csv": lambda: encode_csv(detailed_table(BASELINE, DETAILS)),
+    "samples.jsonl": lambda: b"".join(encode_jsonl(sample_table(BASELINE), DETAILS)),
+    "junit.xml": lambda: encode_junit(BASELINE, DETAILS),
     "summary.md": summary_markdown,
     "annotations.txt": lambda: "".join(f"{line}\n" for line in workflow_annotations(BASELINE)).encode(),
     "comparison.html": lambda: comparison_page(

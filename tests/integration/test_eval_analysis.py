@@ -16,7 +16,7 @@ import pytest
 from osmosis.pure.stored_run import samples_frame
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
 from tests.integration.stored_runs import write_dataset, write_run, write_workspace
-from tests.strategies.comparisons import Cell, stored_run
+from tests.strategies.comparisons import Cell, stored_run, trajectory_file
 
 BASELINE: list[list[Cell]] = [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0], ["timeout", 1.0], ["skipped", 1.0], [None, 0.0]]
 CANDIDATE: list[list[Cell]] = [[1.0, 1.0], [0.0, 0.0], [1.0, 0.0], ["http_error", 1.0], [1.0, 1.0], [0.0, 0.0]]
@@ -184,16 +184,58 @@ def test_exports_are_written_once(workspace, suffix):
 
 def test_export_formats_agree(workspace):
     """Parquet, CSV and JSON lines hold the same table; JUnit counts the same samples."""
+    keep_trajectories(workspace / ".osmosis" / "evals" / "baseline")
     for kind in ("parquet", "csv", "jsonl", "junit"):
         assert osmosis(workspace, "eval", "export", "baseline", "--format", kind).returncode == 0
     table = pl.read_parquet(workspace / "baseline.parquet")
     from_csv = pl.read_csv(workspace / "baseline.csv", schema=table.schema)
     lines = [json.loads(line) for line in (workspace / "baseline.jsonl").read_text().split("\n")[:-1]]
     assert table.equals(from_csv)
-    assert table.to_dicts() == lines
+    overlaps = [(line["metrics"] or {}).get("overlap") for line in lines]
+    assert table["metric.overlap"].to_list() == [value if isinstance(value, float) else None for value in overlaps]
+    assert table["metric.overlap"].drop_nulls().to_list() == [0.5, 0.75]
+    read = [
+        {**line, "metrics": json.loads(line["metrics"] or "null"), "metadata": json.loads(line["metadata"] or "null")}
+        for line in table.drop("metric.overlap").to_dicts()
+    ]
+    assert read == lines
+    assert [line["metadata"] for line in lines if line["metadata"]] == [{"topic": "sums"}] * 3
     suite = ET.parse(workspace / "baseline.xml").getroot()  # noqa: S314 - our own document
     assert suite.get("tests") == str(len(table))
     assert suite.get("skipped") == str(table["status"].eq("skipped").sum())
+    assert [given.get("value") for given in suite.iterfind(".//testcase/properties/property[@name='metric.overlap']")] == [
+        "0.5",
+        "0.75",
+        "no number",
+    ]
+    github = osmosis(workspace, "eval", "export", "baseline", "--format", "github")
+    assert github.returncode == 0
+    summary = (workspace / "baseline.md").read_text()
+    assert "| <code>overlap</code> | 0.625 | 2 of 12 samples, 9 missing, 1 no number |" in summary
+
+
+def test_info_lists_means_of_metrics(workspace):
+    """Over how many samples each was taken, and how many have none of it; nobody is counted as zero."""
+    keep_trajectories(workspace / ".osmosis" / "evals" / "baseline")
+    told = osmosis(workspace, "eval", "info", "baseline", "--json")
+    mean = {"name": "overlap", "mean": 0.625, "samples": 2, "missing": 9, "not_numbers": 1}
+    assert json.loads(told.stdout)["data"]["sample_metrics"] == [mean]
+    plain = osmosis(workspace, "eval", "info", "baseline", "--plain").stdout
+    assert "\noverlap: mean 0.625 over 2 of 12 samples, 9 missing, 1 no number\n" in plain
+    assert json.loads(osmosis(workspace, "eval", "info", "good", "--json").stdout)["data"]["sample_metrics"] == []
+
+
+def keep_trajectories(run):
+    """Trajectories of four samples: two where they are collected, one in its trial alone, and one that is another rollout's."""
+    ids = {(row, number): f"{row:016x}{number:016x}" for row, number in ((0, 0), (0, 1), (1, 0), (1, 1))}
+    (run / "trajectories").mkdir()
+    for (row, number), overlap in {(0, 0): 0.5, (0, 1): 0.75}.items():
+        path = run / "trajectories" / f"row_{row}_run_{number}.json"
+        path.write_bytes(trajectory_file(ids[row, number], {"overlap": overlap}, {"topic": "sums"}))
+    trial = run / "rollout_trials" / ids[1, 0]
+    trial.mkdir(parents=True)
+    (trial / "trajectory.json").write_bytes(trajectory_file(ids[1, 0], {"overlap": "no number"}, {"topic": "sums"}))
+    (run / "trajectories" / "row_1_run_1.json").write_bytes(trajectory_file(ids[0, 0], {"overlap": 9.0}, {"topic": "x"}))
 
 
 def test_github_gets_its_summary_and_annotations(workspace, tmp_path):

@@ -21,11 +21,13 @@ from osmosis.pure.conversation import Conversation, TextLimits, conversation, li
 from osmosis.pure.histogram import histogram
 from osmosis.pure.html_page import data_block, document
 from osmosis.pure.metrics import summarize
+from osmosis.pure.presentation import neutralise
 from osmosis.pure.report_page import Figure, ReportParts, report_page
 from osmosis.pure.report_samples import Outcome, pack_blocks, sample_list, sample_texts
+from osmosis.pure.sample_details import MetricMean, SampleDetails, json_text, metric_means
 from osmosis.pure.stored_run import samples_frame
 from osmosis.pure.trajectory import Agent, Step, Trajectory, encode_trajectory
-from tests.strategies.comparisons import hostile_text, stored_run, tables
+from tests.strategies.comparisons import hostile_text, stored_run, tables, trajectory_file
 
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.floats(-5, 5) | st.integers(0, 10**6).map(float)
 
@@ -138,12 +140,15 @@ def test_the_page_holds_hostile_text(table, words) -> None:
     run = stored_run("a", table, prompts=[attack] * len(table), labels=[attack] * len(table), message=attack)
     samples = samples_frame(run)
     summary = summarize(samples, 1.0, seed="s", planned=run.planned)
+    said = attack.encode("utf-8", "replace").decode()
+    carried = {said: 1.0, "text": said}
     texts = [
-        sample_texts(run, sample, told(attack.encode("utf-8", "replace").decode()), TextLimits())
+        sample_texts(run, sample, trajectory_file(sample["rollout_id"], carried, carried, said), TextLimits())
         for sample in samples.iter_rows(named=True)
     ]
-    parts = ReportParts(run, summary, None, (Figure(reward_chart(samples), "<svg></svg>"),))
-    listed = sample_list(run, samples)
+    means = metric_means([SampleDetails(carried)])
+    parts = ReportParts(run, summary, None, (Figure(reward_chart(samples), "<svg></svg>"),), means=means)
+    listed = sample_list(run, samples, metered=True)
     page = b"".join(report_page(parts, listed, texts, style="p {}", script="void 0;")).decode()
     found = Scripts()
     found.feed(page)
@@ -156,6 +161,40 @@ def test_the_page_holds_hostile_text(table, words) -> None:
     ]
     assert unpacked == json.loads(msgspec.json.encode(texts))
     assert "\x1b" not in page
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.text(max_size=30) | st.integers(), min_size=1), st.integers(1, 40))
+def test_details_are_entries_a_line_and_cut_like_any_text(metadata: dict[str, object], most: int) -> None:
+    """A sample shows what its trajectory holds of it, as JSON and no longer than the limit; without any it shows none."""
+    run = stored_run("a", [[1.0]])
+    [sample] = samples_frame(run).iter_rows(named=True)
+    whole = sample_texts(run, sample, trajectory_file(sample["rollout_id"], {}, metadata), TextLimits())
+    assert whole.metrics is None
+    assert whole.metadata is not None
+    assert whole.metadata.text == neutralise("\n".join(f"{key}: {json_text(value)}" for key, value in metadata.items()))
+    cut = sample_texts(run, sample, trajectory_file(sample["rollout_id"], {}, metadata), TextLimits(most, 100)).metadata
+    assert cut is not None
+    assert cut.more == max(sum(len(f"{key}: {json_text(value)}\n") for key, value in metadata.items()) - 1 - most, 0)
+    assert sample_texts(run, sample, trajectory_file("another", {}, metadata), TextLimits()).metadata is None
+
+
+def test_the_summary_lists_means_and_over_what() -> None:
+    """Of many metrics the most common ones, and how many others there are; without any there is no such section."""
+    run = stored_run("a", [[1.0]])
+    samples = samples_frame(run)
+    summary = summarize(samples, 1.0, seed="s", planned=run.planned)
+
+    def page(*means: MetricMean) -> str:
+        parts = ReportParts(run, summary, None, (), means=means)
+        return b"".join(report_page(parts, sample_list(run, samples), (), style="", script="")).decode()
+
+    assert "Metrics of the samples" not in page()
+    shown = page(MetricMean("overlap", 0.25, 18, 1, 1))
+    assert "<td>overlap</td><td>0.250</td><td>18 of 20 samples, 1 missing, 1 no number</td>" in shown
+    many = page(*(MetricMean(f"m{number:02}", 1.0, number + 1, 0, 0) for number in range(60)))
+    assert "<td>m09</td>" not in many
+    assert "<td>m10</td>" in many
+    assert "10 metrics that fewer samples have are left out." in many
 
 
 def test_the_policy_names_the_digests() -> None:

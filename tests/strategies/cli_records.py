@@ -10,6 +10,7 @@ from osmosis.pure.log_page import LogPage, parse_entry
 from osmosis.pure.metrics_file import EvalRunInfo, EvalRunStatus, Metrics, RewardStatistics, Summary
 from osmosis.pure.plan import Manifest
 from osmosis.pure.run_overview import RunOverview, RunState, counted_by_journal, local_overview, unreadable
+from osmosis.pure.sample_details import MetricMean
 from osmosis.shell.cli.doctor_result import doctor_result
 from osmosis.shell.cli.eval_open import open_result
 from osmosis.shell.cli.logs_result import entry_of, followed_result, logs_result
@@ -159,10 +160,17 @@ FOLLOWED = (
     followed_result("quiet-otter-12", RunState.FINISHED, 3, SEEN_AT),
 )
 
+MEANS = (
+    MetricMean(HOSTILE, -0.25, 4, 1, 1),
+    MetricMean("overlap", 2 / 3, 6, 0, 0),
+    *(MetricMean(f"tool_calls_of_kind_{number:02}", 1200.5, 4, 2, 0) for number in range(20)),
+)
+"""Two metrics more than are shown; of the shown ones one was not always a number."""
+
 RESULTS: dict[str, CommandResult] = {
     "list": run_list_result((STARTING, RUNNING, FINISHED, INTERRUPTED, BROKEN), 7, 2, ROOT),
     "list_empty": run_list_result((), 0, 0, ROOT),
-    "info_finished": run_info_result(Looked(FINISHED, history()), WORKSPACE),
+    "info_finished": run_info_result(Looked(FINISHED, history(), means=MEANS), WORKSPACE),
     "info_running": run_info_result(Looked(counted_by_journal(RUNNING, history(4)), history(4)), WORKSPACE),
     "info_interrupted": run_info_result(Looked(counted_by_journal(INTERRUPTED, history(3)), history(3)), WORKSPACE),
     "info_starting": run_info_result(Looked(STARTING), WORKSPACE),

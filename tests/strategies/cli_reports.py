@@ -64,7 +64,7 @@ def failed_row(number: int, error_type: str | None = "timeout", message: str | N
 MESSAGES = {
     0: "the agent did not finish within 30 s",
     1: "\n\nthe tool `search` said no:\nTraceback (most recent call last):\n  KeyError: 'query'",
-    2: "the model answered with a table of " + "very ".join(["wide ", "long ", "odd "]) * 20 + "cells",
+    2: "the model answered with a table of " + "wide very long very odd " * 20 + "cells",
     4: "\u6a21\u578b" * 60,
 }
 """What some of the failed rows said: in few words, in many lines, in too many words, in wide letters."""

@@ -7,11 +7,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from osmosis.pure.canonical import well_formed
 from osmosis.pure.dataset_rows import DatasetRow
 from osmosis.pure.index import index_row
 from osmosis.pure.journal import Result, Status, WorkItem
 from osmosis.pure.plan import DatasetIdentity, Manifest, Provenance, RolloutIdentity, RunInputs, Timeouts, new_manifest
+from osmosis.pure.sample_details import SampleDetails
 from osmosis.pure.stored_run import StoredRun
+from osmosis.pure.trajectory import encode_trajectory
+from osmosis.pure.trajectory_conversion import Conversation, convert_conversation
 from osmosis.pure.usage import CallUsage
 
 AT = "2026-11-30T12:35:44.521865Z"
@@ -96,6 +100,17 @@ def stored_run(
     )
 
 
+def trajectory_file(rollout_id: str, metrics: dict[str, Any], metadata: dict[str, Any] | None, words: str = "2*2?") -> bytes:
+    """The trajectory file that the SDK writes of a rollout in which somebody said `words`."""
+    conversation = Conversation(
+        rollout_id=rollout_id,
+        messages=[{"role": "user", "content": words}],
+        metrics=metrics,
+        request_metadata=metadata,
+    )
+    return encode_trajectory(convert_conversation(conversation, sdk_version="0.3.10"))
+
+
 def scored_rows(table: Sequence[Sequence[Cell]]) -> set[int]:
     """The rows with a sample that was not skipped."""
     return {row for row, line in enumerate(table) if any(cell != "skipped" for cell in line)}
@@ -122,3 +137,9 @@ hostile_text = st.text(st.characters(exclude_categories=[]), max_size=40) | st.s
         "%0A",
     ]
 )
+
+_written_text = hostile_text.map(well_formed)
+_numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+_objects = st.dictionaries(_written_text, st.none() | st.booleans() | _numbers | _written_text, min_size=1, max_size=3)
+sample_details = st.builds(SampleDetails, st.none() | _objects, st.none() | _objects)
+"""What a sample carries, names and texts hostile."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.run_overview import RunState, counted_by_journal
+from osmosis.pure.sample_details import metric_means
 from osmosis.shell.cli.result import DetailResult
 from osmosis.shell.cli.run_info_result import Looked, run_info_result
 from osmosis.shell.cli.run_options import OutputOption, RunArgument
@@ -11,6 +12,7 @@ from osmosis.shell.cli.surroundings import working_directory
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_list import history_of, overview_of
 from osmosis.shell.evaluation.run_location import locate_run
+from osmosis.shell.evaluation.trial_files import read_details
 
 
 def eval_info(run: RunArgument, /, *, output: OutputOption = None) -> DetailResult:
@@ -29,6 +31,9 @@ def _look(directory: RunDirectory) -> Looked:
         )
     try:
         history = history_of(directory, overview)
-        return Looked(counted_by_journal(overview, history) if history else overview, history)
+        if history is None:
+            return Looked(overview)
+        details = read_details(directory, ((item, result.rollout_id) for item, result in history.results.items()))
+        return Looked(counted_by_journal(overview, history), history, means=metric_means(tuple(details.values())))
     except OsmosisError as error:
         return Looked(overview, trouble="; ".join([error.message, *map(str, error.problems)]))

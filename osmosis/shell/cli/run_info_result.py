@@ -1,12 +1,12 @@
 """One run as a command's result (contract `cli.md` section 2, `eval info`; issue 9).
 
-The keys of `data` are the public command's, then ours: `origin`, `failures`, `slowest`, `in_flight`, `local`. What only a
-platform knows is null for a local run.
+The keys of `data` are the public command's, then ours: `origin`, `git_dirty`, `failures`, `slowest`, `in_flight`,
+`sample_metrics`. What only a platform knows is null for a local run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from osmosis.pure.metrics_file import summary_object
 from osmosis.pure.presentation import counted, decimal, duration, joined, moment, percent, relative_path, thousands
 from osmosis.pure.report import NextStep
 from osmosis.pure.run_overview import RunOverview, RunState
+from osmosis.pure.sample_details import MetricMean, mean_samples, mean_value, most_common
 from osmosis.pure.scoreboard import SLOWEST_KEPT, UNNAMED_ERROR, Scoreboard, finished_item
 from osmosis.shell.cli.result import Block, DetailResult, Section, Table
 from osmosis.shell.cli.run_list_result import (
@@ -33,6 +34,7 @@ from osmosis.shell.cli.run_result import item_label, metric_rows
 OPERATION = "eval.info"
 _FAILURES_SHOWN = 10
 _MESSAGE_SHOWN = 200
+_METRICS_SHOWN = 20
 
 
 class InfoSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,7 @@ class Slow(msgspec.Struct, frozen=True):
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The `data` of the JSON envelope. `config` are the manifest's inputs, `metrics` the content of `metrics.json`, or what the
-    journal of a run that is not finished counts to."""
+    journal of a run that is not finished counts to. `sample_metrics` are the numbers that the samples' own metrics hold."""
 
     eval_run: RunItem
     summary: InfoSummary
@@ -95,14 +97,17 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]
     slowest: tuple[Slow, ...]
     in_flight: int | None
+    sample_metrics: tuple[MetricMean, ...]
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """What was read of one run: its overview and, where it has one, its journal. `trouble` says why the journal is left out."""
+    """What was read of one run: its overview, its journal where it has one, and the means over the samples in that. `trouble`
+    says why the journal is left out."""
 
     overview: RunOverview
     history: RunHistory | None = None
     trouble: str | None = None
+    means: tuple[MetricMean, ...] = ()
 
 
 def run_info_result(looked: Looked, working_directory: str) -> DetailResult:
@@ -174,6 +179,7 @@ def _data(looked: Looked) -> RunInfo:
         failures=tuple(Failure(*failure) for failure in board.failures),
         slowest=tuple(_slow(looked)),
         in_flight=in_flight(history) if run.state is RunState.RUNNING and history else None,
+        sample_metrics=looked.means,
     )
 
 
@@ -232,10 +238,19 @@ def _blocks(looked: Looked, base: str) -> Iterator[Block]:
     if slowest:
         labels = [(item_label(item.row_index, item.source_row_index, item.run_index), item) for item in slowest]
         yield Section("Slowest items", tuple(f"{label}: {duration(item.duration_ms)}" for label, item in labels))
+    if looked.means:
+        yield Section("Metrics of the samples", tuple(_mean_lines(looked.means)))
     if run.metrics and run.done:
         title = "Results" if run.state is RunState.FINISHED else "Results (incomplete)"
         rows = (*metric_rows(run.metrics.summary), *_interval_so_far(looked))
         yield Table(title, tuple((label, value) for label, value in rows if value))
+
+
+def _mean_lines(means: Sequence[MetricMean]) -> Iterator[str]:
+    shown = most_common(means, _METRICS_SHOWN)
+    yield from (f"{mean.name}: mean {mean_value(mean)} over {mean_samples(mean)}" for mean in shown)
+    if len(means) > len(shown):
+        yield f"... and {thousands(len(means) - len(shown))} more metrics; --json has them all"
 
 
 def _interval_so_far(looked: Looked) -> Iterator[tuple[str, str]]:

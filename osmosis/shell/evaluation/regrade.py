@@ -57,7 +57,7 @@ from osmosis.shell.evaluation.run_log import RunLog
 from osmosis.shell.evaluation.run_reader import load_dataset_of, read_run
 from osmosis.shell.evaluation.source_tree import scan_source_tree
 from osmosis.shell.evaluation.standby import Launch, Start
-from osmosis.shell.evaluation.stored_files import SAMPLE_FILE, read_trial_file
+from osmosis.shell.evaluation.trial_files import SAMPLE_FILE, read_trial_file
 from osmosis.shell.evaluation.workspace import find_workspace, locate_config
 
 _NO_MODEL = "http://127.0.0.1:9/v1"

@@ -12,13 +12,16 @@ import msgspec
 
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.github_report import step_summary, workflow_annotations
+from osmosis.pure.journal import WorkItem
 from osmosis.pure.junit_report import encode_junit
 from osmosis.pure.metrics import summarize
-from osmosis.pure.sample_table import encode_csv, encode_jsonl, sample_table
+from osmosis.pure.sample_details import SampleDetails, metric_means
+from osmosis.pure.sample_table import detailed_table, encode_csv, encode_jsonl, sample_table
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.uncertainty import bootstrap_seed
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
+from osmosis.shell.evaluation.trial_files import details_of
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Names the file to which a step of GitHub Actions appends its summary."""
@@ -59,10 +62,11 @@ class Exported(msgspec.Struct, frozen=True):
 
 def export(request: ExportRequest, environment: Mapping[str, str]) -> Exported:
     """Write the export and say what it is. Raises OsmosisError for a run or a target that will not do."""
-    run = read_run(locate_run(request.run, request.working_directory, request.output))
+    directory = locate_run(request.run, request.working_directory, request.output)
+    run = read_run(directory)
     encode, suffix = _FORMATS[request.format]
     summary_file = environment.get(SUMMARY_VARIABLE)
-    data = encode(run)
+    data = encode(run, details_of(directory, run.index))
     if request.format is ExportFormat.GITHUB and request.target is None and summary_file:
         path = Path(summary_file)
         _append(path, data)
@@ -73,21 +77,24 @@ def export(request: ExportRequest, environment: Mapping[str, str]) -> Exported:
     return Exported(run.name, request.format, str(path), len(data), len(run.index), annotations)
 
 
-def _parquet(run: StoredRun) -> bytes:
+Details = Mapping[WorkItem, SampleDetails]
+
+
+def _parquet(run: StoredRun, details: Details) -> bytes:
     buffer = io.BytesIO()
-    sample_table(run).write_parquet(buffer)
+    detailed_table(run, details).write_parquet(buffer)
     return buffer.getvalue()
 
 
-def _github(run: StoredRun) -> bytes:
+def _github(run: StoredRun, details: Details) -> bytes:
     summary = summarize(samples_frame(run), run.pass_threshold, seed=bootstrap_seed(run.manifest), planned=run.planned)
-    return step_summary(run, summary)
+    return step_summary(run, summary, metric_means(tuple(details.values())))
 
 
-_FORMATS: dict[ExportFormat, tuple[Callable[[StoredRun], bytes], str]] = {
+_FORMATS: dict[ExportFormat, tuple[Callable[[StoredRun, Details], bytes], str]] = {
     ExportFormat.PARQUET: (_parquet, "parquet"),
-    ExportFormat.CSV: (lambda run: encode_csv(sample_table(run)), "csv"),
-    ExportFormat.JSONL: (lambda run: b"".join(encode_jsonl(sample_table(run))), "jsonl"),
+    ExportFormat.CSV: (lambda run, details: encode_csv(detailed_table(run, details)), "csv"),
+    ExportFormat.JSONL: (lambda run, details: b"".join(encode_jsonl(sample_table(run), details)), "jsonl"),
     ExportFormat.JUNIT: (encode_junit, "xml"),
     ExportFormat.GITHUB: (_github, "md"),
 }

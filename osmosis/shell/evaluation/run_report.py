@@ -17,12 +17,14 @@ from osmosis.pure.journal import WorkItem
 from osmosis.pure.metrics_file import Summary
 from osmosis.pure.report_page import Figure, ReportParts, report_page
 from osmosis.pure.report_samples import SampleTexts, sample_list, sample_texts
+from osmosis.pure.sample_details import metric_means
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.shell.evaluation.chart_image import draw
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
-from osmosis.shell.evaluation.stored_files import read_metrics, read_trajectory, summary_of
+from osmosis.shell.evaluation.stored_files import read_metrics, summary_of
+from osmosis.shell.evaluation.trial_files import details_of, read_trajectory
 
 REPORT = "report.html"
 _TEMPLATE = "report_template"
@@ -93,16 +95,18 @@ def _page(directory: RunDirectory, run: StoredRun, comparisons: tuple[Comparison
     samples = samples_frame(run)
     metrics = read_metrics(directory)
     summary = summary_of(run, samples, metrics)
+    details = tuple(details_of(directory, run.index).values())
     parts = ReportParts(
         run=run,
         summary=summary,
         info=metrics.eval_run if metrics else None,
         figures=tuple(Figure(chart, draw(chart)) for chart in _charts(summary, samples)),
         comparisons=comparisons,
+        means=metric_means(details),
     )
     return report_page(
         parts,
-        sample_list(run, samples),
+        sample_list(run, samples, metered=any(one.metrics for one in details)),
         _texts(directory, run, samples),
         style=template_text("report.css"),
         script=template_text("report.js"),

@@ -18,7 +18,8 @@ from osmosis.pure.presentation import percent, thousands
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.trajectory import Trajectory, decode_trajectory
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
-from osmosis.shell.evaluation.stored_files import read_metrics, read_trajectory, summary_of
+from osmosis.shell.evaluation.stored_files import read_metrics, summary_of
+from osmosis.shell.evaluation.trial_files import read_trajectory
 from osmosis.shell.notebook.altair_chart import altair_chart
 
 if TYPE_CHECKING:

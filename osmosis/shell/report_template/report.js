@@ -227,8 +227,10 @@
       facts.append(fact);
     }
     const parts = [facts];
-    for (const [title, text] of [["Prompt", texts.prompt], ["Label", texts.label], ["Error message", texts.error]]) {
+    for (const [title, text] of [["Prompt", texts.prompt], ["Label", texts.label], ["Error message", texts.error],
+      ["Metrics", texts.metrics], ["Metadata of the row", texts.metadata]]) {
       if (text) parts.push(make("h3", "", title), passage(text));
+      else if (title === "Metrics" && samples.metered) parts.push(make("h3", "", title), make("p", "note", "None were stored."));
     }
     const { turns = [], left_out: leftOut = 0, trouble } = texts.conversation;
     parts.push(make("h3", "", "Trajectory"));
