@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -86,14 +87,15 @@ def test_json_results(case: str, golden: Golden) -> None:
 @pytest.mark.parametrize("width", [20, 40, 80, 300])
 def test_a_failed_rows_message_stands_below_it_on_one_line(width: int) -> None:
     """Of a long message as much as fits, also where letters are two columns wide; what was cut is seen to be cut."""
-    out, _ = written(Mode.RICH, lambda output: output.result(result_of("success")), width)
-    lines = out.splitlines()
+    results = result_of("success"), result_of("hostile")
+    shown = [written(Mode.RICH, partial(Output.result, result=result), width)[0] for result in results]
+    lines = [line for out in shown for line in out.splitlines()]
     said = [below for line, below in pairwise(lines) if " run " in line and ": timeout -> " in line and below.startswith("  ")]
     assert len(said) == 4
     assert all(cell_len(line) <= width for line in said)
     cut = {20: 4, 40: 2, 80: 2, 300: 1}[width]
     assert sum(line.endswith("\N{HORIZONTAL ELLIPSIS}") for line in said) == cut
-    assert "Traceback" not in out
+    assert "Traceback" not in shown[0]
 
 
 def test_a_secret_is_redacted_before_a_message_is_cut() -> None:

@@ -65,9 +65,10 @@ MESSAGES = {
     0: "the agent did not finish within 30 s",
     1: "\n\nthe tool `search` said no:\nTraceback (most recent call last):\n  KeyError: 'query'",
     2: "the model answered with a table of " + "wide very long very odd " * 20 + "cells",
-    4: "\u6a21\u578b" * 60,
 }
-"""What some of the failed rows said: in few words, in many lines, in too many words, in wide letters."""
+"""What some of the failed rows said: in few words, in many lines, in too many words."""
+WIDE = "\u6a21\u578b" * 60
+"""Letters that are two columns wide."""
 
 
 def report(status: RunStatus, **changes: object) -> RunReport:
@@ -149,6 +150,7 @@ REPORTS = {
                 "\x1b[2J\x1b]0;owned\x07[red]not red[/red]\nsecond line \u202etxt.exe sk-live-0123456789",
                 "\x1b[1A\x1b[2K[bold]done[/bold]\u202e sk-live-0123456789 \x9b31m" + "\x07" * 200 + "\nsk-live-0123456789",
             ),
+            failed_row(1, message=WIDE),
         ),
         skipped_rows=(),
         message="done \x9b31m sk-live-0123456789",
