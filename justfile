@@ -17,7 +17,7 @@ default:
 # Watch an evaluation run to its metrics: recorded model calls, no key, no network. Flags go to `osmosis eval run`.
 [working-directory: "examples/workspace"]
 demo *flags:
-    osmosis eval run configs/eval/word-problems.toml \
+    @osmosis eval run configs/eval/word-problems.toml \
         --dataset-file data/word-problems.jsonl --replay cassettes/word-problems.jsonl --yes "$@"
 
 # The tests to run before every commit. Arguments go to pytest.

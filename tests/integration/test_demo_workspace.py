@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import threading
 import tomllib
@@ -50,6 +51,14 @@ def test_the_three_files_hold_the_same_rows():
     rows = dataset("jsonl")
     assert rows == dataset("csv") == dataset("parquet")
     assert len({row.user_prompt for row in rows}) == len(rows) >= 60
+
+
+def test_the_recipe_shows_the_run_and_not_itself():
+    """`just demo` writes what the command writes: here its help, and not a word of the recipe."""
+    just = Path(sys.executable).with_name("just")
+    told = subprocess.run([just, "demo", "--help"], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.startswith("Usage: osmosis eval run")
 
 
 def test_the_dataset_is_what_its_script_writes():

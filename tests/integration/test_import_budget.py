@@ -16,6 +16,8 @@ BUDGETS = [
     (["--version"], 60, {"cyclopts", "rich", "msgspec", *HEAVY}),
     (["eval", "run", "--help"], 85, {"cyclopts", "rich", "msgspec", *HEAVY}),
     (["eval"], 85, {"cyclopts", "rich", "msgspec", *HEAVY}),
+    (["eval", "run", "x", "--help"], 300, {"rich", *HEAVY}),
+    (["eval", "run", "--help", "x"], 300, {"rich", *HEAVY}),
     (["eval", "list", "--json"], 330, {"rich", *HEAVY}),
     (["eval", "list"], 400, HEAVY),
     (["eval", "logs", "x", "--json"], 330, {"rich", *HEAVY}),

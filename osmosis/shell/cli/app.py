@@ -6,11 +6,16 @@ marked `INJECTED`, which no flag reaches.
 
 from __future__ import annotations
 
+from typing import Any
+
 from cyclopts import App, Parameter
 
 from osmosis import __version__
 
 INJECTED = Parameter(parse=False)
+
+_NO_CONSOLE: Any = object()
+"""Stands where the framework keeps its consoles: it writes nothing here, and real ones would bring rich with them."""
 
 _DOCTOR = """\
 Check that everything is ready for a run.
@@ -146,6 +151,8 @@ def build_app() -> App:
         help_format="plaintext",
         version=f"osmosis-ai {__version__}",
         version_flags=("--version", "-V"),
+        console=_NO_CONSOLE,
+        error_console=_NO_CONSOLE,
         default_parameter=Parameter(negative=(), show_default=False, negative_iterable=()),
     )
     app.command("osmosis.shell.cli.doctor:doctor", name="doctor", help=_DOCTOR)

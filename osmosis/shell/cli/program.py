@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cyclopts import App, CycloptsError
@@ -19,7 +19,7 @@ from cyclopts import App, CycloptsError
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.shell.cli.app import build_app
 from osmosis.shell.cli.exit_codes import ExitCode
-from osmosis.shell.cli.help_page import HELP_FLAGS, write_page
+from osmosis.shell.cli.help_page import HELP_FLAGS, Page, page_asked_for, write_page
 from osmosis.shell.cli.modes import Mode, UsageError, conflicting_modes, take_mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.result import CommandResult
@@ -79,11 +79,17 @@ def _injected(parameters: Mapping[str, Any], output: Output) -> dict[str, Any]:
 
 
 def _show_help(app: App, words: list[str], output: Output) -> None:
-    """Help that was asked for in another way than `main` looks for: the flag in the middle of a line, say."""
+    """Help that was asked for in another way than `main` looks for: the flag behind an argument, say."""
+    path, _, _ = app.parse_commands([word for word in words if word not in HELP_FLAGS])
+    page = page_asked_for([*path, HELP_FLAGS[0]]) or _drawn_page(app, path)
+    write_page(page, output.stdout, plain=output.mode is not Mode.RICH, environment=os.environ)
+
+
+def _drawn_page(app: App, path: Sequence[str]) -> Page:
+    """The page of a command for which none lies ready."""
     from osmosis.shell.cli.help_capture import page_of  # noqa: PLC0415 - brings rich
 
-    path, _, _ = app.parse_commands([word for word in words if word not in HELP_FLAGS])
-    write_page(page_of(app, path), output.stdout, plain=output.mode is not Mode.RICH, environment=os.environ)
+    return page_of(app, path)
 
 
 def _present(result: CommandResult, output: Output) -> int:
