@@ -22,6 +22,10 @@ FLAGS = (
 )
 
 
+PATIENCE_MS = 180_000
+"""Milliseconds after which a browser on a slow machine has failed to start, to load a page or to do what it was asked for."""
+
+
 @dataclass
 class Tab:
     """A page of the browser and everything that it complained of or asked for."""
@@ -49,7 +53,9 @@ def tab(tmp_path: Path) -> Iterator[Tab]:
             args=FLAGS,
             offline=True,
             viewport={"width": 1280, "height": 900},
+            timeout=PATIENCE_MS,
         )
+        context.set_default_timeout(PATIENCE_MS)
         tab = Tab(context.pages[0] if context.pages else context.new_page())
         tab.page.on("console", lambda message: tab.complaints.append(message.text))
         tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))

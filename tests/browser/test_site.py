@@ -157,7 +157,7 @@ def test_what_has_the_focus_can_be_seen_on_a_phone(site: Path, tab: Tab) -> None
     stops = []
     for _ in range(30):
         page.keyboard.press("Tab")
-        page.wait_for_function(ON_SCREEN, timeout=10_000)
+        page.wait_for_function(ON_SCREEN)
         stops.append(page.evaluate("(document.activeElement.innerText || '').trim()"))
     assert {"From the public package", "Changelog"} <= set(stops)
 

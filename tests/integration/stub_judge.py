@@ -62,7 +62,7 @@ def judging(reply: Reply) -> Iterator[StubJudge]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(90)
         yield stub
     finally:
         finished.set()

@@ -37,7 +37,7 @@ async def nothing_left():
     gc.collect()
     tasks, before = len(asyncio.all_tasks()), sockets()
     yield
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while True:
             gc.collect()
             if sockets() <= before and len(asyncio.all_tasks()) <= tasks:

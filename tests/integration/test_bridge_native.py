@@ -199,7 +199,7 @@ async def test_a_native_stream_passes_as_it_arrives():
     pieces = [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), json.dumps(event).encode()) for event in EVENTS]
     async with serving(streams(*pieces, before=before)) as stub, claude(stub) as front:
         received = b""
-        async with asyncio.timeout(20), front.post({**QUESTION, "stream": True}) as response:
+        async with asyncio.timeout(90), front.post({**QUESTION, "stream": True}) as response:
             async for chunk in response.content.iter_any():
                 received += chunk
                 if b"fo" in received:

@@ -287,7 +287,7 @@ async def test_a_translated_stream_is_a_true_stream():
 
     async with serving(streamed(EVENTS, before)) as stub, at_responses(stub) as front:
         received = b""
-        async with asyncio.timeout(20), front.post({**QUESTION, "stream": True}) as response:
+        async with asyncio.timeout(90), front.post({**QUESTION, "stream": True}) as response:
             async for chunk in response.content.iter_any():
                 received += chunk
                 if b"ur" in received:

@@ -317,7 +317,7 @@ def test_a_rate_limit_is_waited_out(judge):
 def test_a_silent_judge_is_given_up_after_the_timeout(judge):
     """`timeout` ends the wait for an answer with a ProviderRequestError."""
     released = threading.Event()
-    judge.reply = lambda _: (released.wait(20), completion(verdict()), {})
+    judge.reply = lambda _: (released.wait(90), completion(verdict()), {})
     try:
         with pytest.raises(ProviderRequestError, match=r"no answer within 0\.2 s"):
             evaluate_rubric("r", "s", MODEL, timeout=0.2)
@@ -371,7 +371,7 @@ def test_many_threads_may_judge_at_once(judge):
     scores: list[float] = []
 
     def judge_once() -> None:
-        barrier.wait(20)
+        barrier.wait(90)
         scores.append(evaluate_rubric("r", "s", MODEL))
 
     threads = [threading.Thread(target=judge_once) for _ in range(8)]
@@ -394,9 +394,9 @@ def test_a_forked_child_can_judge(judge):
     child = context.Process(target=_judge_in_child, args=(results,))
     child.start()
     try:
-        assert results.get(timeout=20) == 0.85
+        assert results.get(timeout=90) == 0.85
     finally:
-        child.join(20)
+        child.join(90)
     assert child.exitcode == 0
 
 
@@ -485,7 +485,7 @@ async def test_a_batch_never_exceeds_its_bound_and_draws_as_it_goes(monkeypatch)
         if in_flight == 5:
             full.set()
         # The bound is reached once; nobody is answered before.
-        await asyncio.wait_for(full.wait(), 20)
+        await asyncio.wait_for(full.wait(), 90)
         in_flight -= 1
         return web.json_response(completion(verdict()))
 

@@ -10,7 +10,7 @@ import pytest
 
 from osmosis.shell.evaluation.loopback_http import Answer, Connection, LoopbackHttp, NoAnswer, field_value
 
-SOON = 20.0
+SOON = 90.0
 """Seconds for what happens at once."""
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nRetry-After: 7\r\n\r\nhello"

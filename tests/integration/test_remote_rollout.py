@@ -161,7 +161,7 @@ def test_no_more_rollouts_run_than_allowed():
         most = max(most, running)
         if running == 2:
             full.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await full.wait()
         await ctx.chat([{"role": "user", "content": "x"}])
         running -= 1
@@ -423,7 +423,7 @@ async def test_tool_calls_run_at_once_and_keep_their_order():
     barrier = asyncio.Barrier(3)
 
     async def execute(call: dict[str, Any]) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await barrier.wait()
         return call
 
@@ -487,7 +487,7 @@ async def test_a_rollout_is_forgotten_after_its_time():
         rollouts = Rollouts(Scripted(end), QUICK, max_concurrent=1, record_ttl_seconds=100, debug_dir=None, clock=lambda: now)
         request = RolloutRequest(**trainer.init_request("r", []))
         first = rollouts.admit(request)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await rollouts.finished()
         now = 99.0
         assert rollouts.admit(request) is first
@@ -508,7 +508,7 @@ async def test_a_completion_that_does_not_arrive(statuses, posts, ends):
     with Answering(*statuses) as trainer:
         rollouts = Rollouts(Scripted(end), QUICK, max_concurrent=1, record_ttl_seconds=100, debug_dir=None)
         rollouts.admit(RolloutRequest(**trainer.init_request("r", [])))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             await rollouts.finished()
         assert trainer.posts == posts
         assert [body["status"] for body in trainer.completions["r"]][-len(ends) :] == (ends or ["COMPLETED"] * posts)

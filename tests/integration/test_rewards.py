@@ -243,7 +243,7 @@ async def test_a_judge_is_a_grader(model, grader):
 
 async def test_blocking_graders_do_not_stop_the_event_loop():
     """A function that waits, waits in a thread: two that wait for each other both end."""
-    barrier = threading.Barrier(2, timeout=20)
+    barrier = threading.Barrier(2, timeout=90)
 
     @osmosis_reward
     def meets(solution_str: str, ground_truth: str, extra_info: dict = None, **kwargs) -> float:  # type: ignore[assignment]  # noqa: RUF013

@@ -96,7 +96,7 @@ def test_a_link_in_the_place_of_a_preview_is_not_followed(tmp_path):
     with rollout_server(tmp_path / "trials", variables={PREVIEW_ROOT: str(previews)}) as server:
         assert server.run("r")["status"] == "success"
         server.process.terminate()
-        server.process.wait(30)
+        server.process.wait(90)
     assert list(victim.iterdir()) == []
 
 

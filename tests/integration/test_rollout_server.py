@@ -573,7 +573,7 @@ def test_shutdown_lets_a_running_rollout_finish(tmp_path, gate):
         server.http.close()
         server.process.send_signal(signal.SIGTERM)
         gate.write_bytes(b"")
-        assert server.process.wait(30) in (0, -signal.SIGTERM)
+        assert server.process.wait(90) in (0, -signal.SIGTERM)
     assert identity((tmp_path / "trials" / "last" / "trajectory.json").read_bytes()) == "last"
 
 
@@ -585,7 +585,7 @@ def test_shutdown_cancels_what_does_not_finish(tmp_path, gate):
         server.http.close()
         server.process.send_signal(signal.SIGTERM)
         assert heard(gate) == b"cancelled"
-        assert server.process.wait(30) in (0, -signal.SIGTERM)
+        assert server.process.wait(90) in (0, -signal.SIGTERM)
 
 
 def test_shutdown_closes_the_backend(tmp_path):
@@ -593,5 +593,5 @@ def test_shutdown_closes_the_backend(tmp_path):
     with rollout_server(tmp_path, backend="one") as server:
         server.http.close()
         server.process.send_signal(signal.SIGTERM)
-        output, _ = server.process.communicate(timeout=30)
+        output, _ = server.process.communicate(timeout=90)
         assert output == "backend closed\n"
