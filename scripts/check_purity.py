@@ -27,8 +27,8 @@ def _words(text: str) -> list[str]:
 
 EFFECT_FREE = frozenset(
     _words("""
-    __future__ abc ast base64 binascii bisect collections contextlib copy csv dataclasses datetime decimal difflib email enum
-    fractions functools hashlib heapq hmac html io ipaddress itertools json keyword math numbers operator pathlib re shlex
+    __future__ abc array ast base64 binascii bisect collections contextlib copy csv dataclasses datetime decimal difflib email
+    enum fractions functools hashlib heapq hmac html io ipaddress itertools json keyword math numbers operator pathlib re shlex
     statistics string struct sys textwrap tomllib types typing unicodedata urllib uuid zlib
     ahocorasick_rs msgspec polars typing_extensions xxhash
     """)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -48,8 +47,10 @@ def run_report(
     status = RunStatus.NOOP if closing is None else run_status(history, closing)
     closing = closing or Closing()
     pending = max(closing.pending, history.total_items - len(history.results))
-    results = [history.results[item] for item in sorted(history.results)]
-    by_status = Counter(result.status for result in results)
+    # Of a long run most results are successes, which nobody lists: they are looked at one by one.
+    unsuccessful = [result for result in history.results.values() if result.status is not Status.SUCCESS]
+    unsuccessful.sort(key=lambda result: result.item)
+    failed, skipped = (_listed(unsuccessful, status, trials_path) for status in (Status.FAILED, Status.SKIPPED))
     message = _MESSAGES[status].format(name=manifest.run_name, pending=pending)
     return RunReport(
         status=status,
@@ -60,14 +61,14 @@ def run_report(
         total_work_items=history.total_items,
         pending=pending,
         dispatched=closing.dispatched,
-        succeeded=by_status[Status.SUCCESS],
-        failed=by_status[Status.FAILED],
-        skipped=by_status[Status.SKIPPED],
-        resumed=sum(history.resumed(result.item) for result in results),
+        succeeded=len(history.results) - len(unsuccessful),
+        failed=len(failed),
+        skipped=len(skipped),
+        resumed=sum(map(history.resumed, history.results)),
         duration_ms=active_ms(history),
         metrics=summary_object(metrics),
-        failed_rows=_listed(results, Status.FAILED, trials_path),
-        skipped_rows=_listed(results, Status.SKIPPED, trials_path),
+        failed_rows=failed,
+        skipped_rows=skipped,
         workspace_directory=workspace_directory,
         message="\n".join([message, crash_advice(closing.suspects, history)] if closing.suspects else [message]),
         halt_reason=closing.halt_reason,

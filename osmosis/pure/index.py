@@ -6,7 +6,8 @@ The line is a projection of the journal's result and of the trial's own trajecto
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ from osmosis.pure.journal import Result, Status
 from osmosis.pure.usage import Tokens, TrajectoryUsage, rollout_usage
 
 TRAJECTORY_FILENAME = "trajectory.json"
+
+_LINES_TOGETHER = 256
 
 
 class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -72,7 +75,14 @@ def encode_index_line(row: IndexRow) -> bytes:
 
 def encode_index(rows: Iterable[IndexRow]) -> bytes:
     """The whole file, sorted by row and run."""
-    return b"".join(map(encode_index_line, sorted(rows, key=lambda row: (row.row_index, row.run_index))))
+    return b"".join(index_chunks(sorted(rows, key=lambda row: (row.row_index, row.run_index))))
+
+
+def index_chunks(rows: Iterable[IndexRow]) -> Iterator[bytes]:
+    """The lines of `rows`, in their order, some hundred in a chunk: a row is gone when the next one is made."""
+    lines_left = map(encode_index_line, rows)
+    while chunk := b"".join(islice(lines_left, _LINES_TOGETHER)):
+        yield chunk
 
 
 _decoder = msgspec.json.Decoder(IndexRow)

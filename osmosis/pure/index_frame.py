@@ -17,6 +17,7 @@ Optional columns may be null, or missing altogether; further columns are ignored
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -26,6 +27,8 @@ import polars as pl
 from osmosis.pure.errors import OsmosisError, Problem
 from osmosis.pure.index import IndexRow
 from osmosis.pure.journal import Status
+
+_ROWS_TOGETHER = 1 << 12
 
 INDEX_SCHEMA: dict[str, pl.DataType] = {
     "row_index": pl.Int64(),
@@ -44,19 +47,28 @@ INDEX_SCHEMA: dict[str, pl.DataType] = {
 """Columns of an index frame, in the order of the keys of an `index.jsonl` line."""
 
 
-def index_frame(records: Iterable[Any]) -> pl.DataFrame:
-    """A frame with the columns of `INDEX_SCHEMA` from index records: structs, or decoded `index.jsonl` lines.
+def index_frame(records: Iterable[Any], names: Iterable[str] = INDEX_SCHEMA) -> pl.DataFrame:
+    """A frame from index records: structs, or decoded `index.jsonl` lines. `names` are the columns of `INDEX_SCHEMA` to take.
 
-    Keys that a record lacks become null; keys outside the schema are dropped.
+    Keys that a record lacks become null; keys outside the schema are dropped. Of an iterator only some records are in memory
+    at a time.
     """
-    rows = list(records)
-    if rows and all(type(row) is IndexRow for row in rows):
-        columns = {name: list(map(attrgetter(name), rows)) for name in INDEX_SCHEMA}
-        columns["status"] = [status.value for status in columns["status"]]
-    else:
+    schema = {name: INDEX_SCHEMA[name] for name in names}
+    left = iter(records)
+    parts = [pl.DataFrame(schema=schema)]
+    while rows := list(islice(left, _ROWS_TOGETHER)):
+        parts.append(pl.DataFrame(_columns(rows, schema), schema=schema, strict=True))
+    return pl.concat(parts)
+
+
+def _columns(rows: list[Any], names: Iterable[str]) -> dict[str, list[Any]]:
+    if any(type(row) is not IndexRow for row in rows):
         objects = [msgspec.to_builtins(row) for row in rows]
-        columns = {name: [row.get(name) for row in objects] for name in INDEX_SCHEMA}
-    return pl.DataFrame(columns, schema=INDEX_SCHEMA, strict=True)
+        return {name: [row.get(name) for row in objects] for name in names}
+    columns = {name: list(map(attrgetter(name), rows)) for name in names}
+    if "status" in columns:
+        columns["status"] = [status.value for status in columns["status"]]
+    return columns
 
 
 def graded_expression(status: str = "status", reward: str = "reward") -> pl.Expr:
@@ -105,6 +117,8 @@ _OPTIONAL: dict[str, tuple[Callable[[pl.DataType], bool], pl.DataType, str]] = {
 }
 SUMMARY_COLUMNS = ("reward", "tokens", "max_context_tokens", "cost_usd")
 """Optional columns that the contract's numbers need."""
+SUMMARIZED = (*_REQUIRED, *SUMMARY_COLUMNS, "error_type")
+"""The columns of a frame from which all numbers of `metrics.json` follow."""
 
 
 def normalised(

@@ -19,7 +19,7 @@ them would keep the cyclic garbage collector busy for longer than reading takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -251,11 +251,11 @@ class RunHistory(msgspec.Struct):
     """
 
     total_items: int
-    results: dict[WorkItem, Result] = {}
-    attempts: dict[WorkItem, int] = {}
+    results: MutableMapping[WorkItem, Result] = {}
+    attempts: MutableMapping[WorkItem, int] = {}
     strikes: dict[WorkItem, int] = {}
     invocations: list[Invocation] = []
-    _made_by: dict[WorkItem, int] = {}
+    _made_by: MutableMapping[WorkItem, int] = {}
     _last_unfinished_start: int = 0
 
     @property

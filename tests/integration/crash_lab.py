@@ -195,7 +195,7 @@ class Lab:
             now = results.get(item)
             replaced = retry_failed and now is not None and result.status is not Status.SUCCESS
             assert now == result or replaced, f"a durable result was lost: {result}"
-        self._durable = results
+        self._durable = dict(results)
 
     def check_finished(self) -> None:
         """Every item has one current terminal result, and every projection is what a rebuild from scratch makes of it."""

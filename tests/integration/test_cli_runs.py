@@ -114,7 +114,7 @@ def test_a_failure_is_shown_with_its_first_words() -> None:
     failed = {"status": Status.FAILED, "reward": None, "error_type": "agent_error"}
     results = {
         item: msgspec.structs.replace(result, **failed, error_message=f"{item.run_index}\nis {'wrong ' * 50}")
-        for item, result in reversed(history().results.items())
+        for item, result in reversed(list(history().results.items()))
     }
     detail = run_info_result(Looked(FINISHED, msgspec.structs.replace(history(), results=results)), WORKSPACE)
     (section,) = [block for block in detail.blocks if isinstance(block, Section) and block.title == "Failures by type"]

@@ -20,6 +20,7 @@ import msgspec
 from osmosis import __version__
 from osmosis.pure.cassette import Header
 from osmosis.pure.conclusion import Closing, run_report
+from osmosis.pure.item_table import packed_history
 from osmosis.pure.journal import InvocationStarted
 from osmosis.pure.plan import Manifest
 from osmosis.pure.projections import running_summary
@@ -339,7 +340,9 @@ class Invocation:
     def _conclude(self, manifest: Manifest, state: State) -> RunReport:
         """Fold what is durable, write the final projections, and say how it went."""
         assert self._journal is not None
-        history = read_journal(self._directory.journal, self._preparation.total_items, size=self._journal.size).history
+        empty = packed_history(len(self._preparation.dataset.rows), self._config.evaluation.n)
+        reading = read_journal(self._directory.journal, empty.total_items, size=self._journal.size, history=empty)
+        history = reading.history
         reason = state.reason
         try:
             summary = Projector(self._files, self._directory, lambda _: None, self._projector).finalize(manifest, history)

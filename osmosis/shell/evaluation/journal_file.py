@@ -37,14 +37,17 @@ class JournalReading(msgspec.Struct, frozen=True):
     torn: int = 0
 
 
-def read_journal(path: Path, total_items: int, *, label: str | None = None, size: int | None = None) -> JournalReading:
+def read_journal(
+    path: Path, total_items: int, *, label: str | None = None, size: int | None = None, history: RunHistory | None = None
+) -> JournalReading:
     """Read and fold the journal at `path`, or its first `size` bytes; an absent file is an empty journal. Raises JournalDamage.
 
+    `history`, if given, is an empty one of `total_items` that keeps its items in its own way (`osmosis.pure.item_table`).
     Memory depends on the number of items, not on the length of the file. Reads only. Raises OSError, also for anything but a
     regular file.
     """
     decoder = JournalDecoder(label or str(path))
-    history = RunHistory(total_items)
+    history = RunHistory(total_items) if history is None else history
     if kind_of(path):
         with open(open_regular(path), "rb") as file:
             left = os.fstat(file.fileno()).st_size if size is None else size

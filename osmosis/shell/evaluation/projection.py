@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from osmosis.pure.artifacts import RESERVED_PATHS
 from osmosis.pure.canonical import pretty_json
-from osmosis.pure.index import TRAJECTORY_FILENAME, IndexRow, encode_index, encode_index_line, index_row
+from osmosis.pure.index import TRAJECTORY_FILENAME, IndexRow, encode_index_line, index_chunks, index_row
+from osmosis.pure.item_table import ItemTable, packing
 from osmosis.pure.journal import Result, RunHistory, WorkItem
 from osmosis.pure.metrics_file import Summary, encode_metrics
-from osmosis.pure.plan import Manifest
+from osmosis.pure.plan import Manifest, planned_rows
 from osmosis.pure.projections import eval_run_info, progress_file, running_summary
 from osmosis.pure.tally import Tally
 from osmosis.pure.trajectory import trajectory_facts
@@ -35,6 +36,19 @@ _NOWHERE = Path(os.devnull)
 """Stands for a trial that must not be looked at: nothing exists below it."""
 
 
+class _Projected(msgspec.Struct, frozen=True, gc=False):
+    """What this process saw of a result's own files: all of an index row that the journal does not say."""
+
+    rollout_id: str
+    has_trajectory: bool
+    tokens: int | None
+    max_context_tokens: int | None
+
+    @property
+    def usage(self) -> TrajectoryUsage | None:
+        return TrajectoryUsage(self.tokens, self.max_context_tokens) if self.has_trajectory else None
+
+
 class Projector:
     """Projects one run. Called from one thread at a time. `warn` hears of artifacts that are left out, never of errors.
 
@@ -47,12 +61,12 @@ class Projector:
         self._files = files
         self._directory = directory
         self._warn = warn
-        self._rows: dict[WorkItem, IndexRow] = {} if earlier is None else earlier._rows
+        self._projected: ItemTable[_Projected] = _table(0, 0) if earlier is None else earlier._projected
         self._index: int | None = None
 
     def publish(self, result: Result) -> IndexRow:
         """Copy a fresh result's files and append its line to the index."""
-        row = self._project(result, resumed=False)
+        row = index_row(result, self._project(result), resumed=False)
         if self._index is None:
             self._index = self._files.open_append(self._directory.index, step="index.create")
         self._files.write(self._index, encode_index_line(row), step="index.append")
@@ -60,6 +74,7 @@ class Projector:
 
     def begin(self, manifest: Manifest, history: RunHistory, tally: Tally) -> None:
         """Write what is known before the first dispatch: the plan's size, and metrics that say `running`."""
+        self._projected = _table(planned_rows(manifest).count, manifest.inputs["n"])
         self._write(self._directory.progress, _encode_progress(manifest))
         self.write_running(manifest, history, tally)
 
@@ -71,16 +86,16 @@ class Projector:
     def finalize(self, manifest: Manifest, history: RunHistory) -> Summary:
         """Write every projection of the whole run. `metrics.json` comes last and vouches for the rest."""
         self.close()
-        rows = [self._final_row(result, history.resumed(item)) for item, result in history.results.items()]
-        self._write_index(encode_index(rows))
+        self._write_index(self._final_rows(history, sorted(history.results)))
         self._write(self._directory.progress, _encode_progress(manifest))
         self._settle()
         # Imported late: polars takes long and 50 MB, so what was needed before it is gone by now.
-        from osmosis.pure.metrics import index_frame, summarize  # noqa: PLC0415
+        from osmosis.pure.index_frame import SUMMARIZED, index_frame  # noqa: PLC0415
+        from osmosis.pure.metrics import summarize  # noqa: PLC0415
         from osmosis.pure.uncertainty import bootstrap_seed  # noqa: PLC0415
 
         summary = summarize(
-            index_frame(rows),
+            index_frame(self._final_rows(history, history.results), SUMMARIZED),
             manifest.inputs["pass_threshold"],
             seed=bootstrap_seed(manifest),
             planned=history.total_items,
@@ -88,9 +103,10 @@ class Projector:
         self._write(self._directory.metrics, encode_metrics(eval_run_info(manifest, history, running=False), summary))
         return summary
 
-    def _write_index(self, index: bytes) -> None:
+    def _write_index(self, rows: Iterable[IndexRow]) -> None:
+        chunks = list(index_chunks(rows))
         for path in (self._directory.index, self._directory.summary):
-            self._write(path, index)
+            self._write_chunks(path, chunks)
 
     def _settle(self) -> None:
         """Make durable what was already right and so was not written: appended lines, the work of a process that died."""
@@ -106,22 +122,27 @@ class Projector:
             self._files.close(self._index)
             self._index = None
 
-    def _final_row(self, result: Result, resumed: bool) -> IndexRow:
-        row = self._rows.get(result.item)
-        if row is None or row.rollout_id != result.rollout_id:
-            return self._project(result, resumed=resumed)
-        return row if row.resumed == resumed else msgspec.structs.replace(row, resumed=resumed)
+    def _final_rows(self, history: RunHistory, items: Iterable[WorkItem]) -> Iterator[IndexRow]:
+        """The rows of those items, one at a time: together they would be most of the memory that a long run takes."""
+        return (self._final_row(history.results[item], history.resumed(item)) for item in items)
 
-    def _project(self, result: Result, *, resumed: bool) -> IndexRow:
+    def _final_row(self, result: Result, resumed: bool) -> IndexRow:
+        known = self._projected.get(result.item)
+        usage = known.usage if known is not None and known.rollout_id == result.rollout_id else self._project(result)
+        return index_row(result, usage, resumed=resumed)
+
+    def _project(self, result: Result) -> TrajectoryUsage | None:
+        """Copy the files of a result; what its trajectory says, None without one."""
         stem = f"row_{result.item.row_index}_run_{result.item.run_index}"
         trial = self._directory.trial(result.rollout_id)
         if trial.is_symlink():
             self._warn(f"the trial directory of rollout {trial.name} is a symbolic link; nothing is taken from it")
             trial = _NOWHERE / trial.name
-        row = index_row(result, self._project_trajectory(trial, stem), resumed=resumed)
+        usage = self._project_trajectory(trial, stem)
         self._project_artifacts(trial / "artifacts", self._directory.path / "artifacts" / stem)
-        self._rows[result.item] = row
-        return row
+        tokens, context = (None, None) if usage is None else (usage.tokens, usage.max_context_tokens)
+        self._projected[result.item] = _Projected(result.rollout_id, usage is not None, tokens, context)
+        return usage
 
     def _project_trajectory(self, trial: Path, stem: str) -> TrajectoryUsage | None:
         """Copy the trial's trajectory if it parses and names this rollout; else remove what an earlier attempt left there."""
@@ -160,13 +181,20 @@ class Projector:
         self._warn(f"artifact {path!a} of rollout {source.parent.name} is left out: {problem}")
 
     def _write(self, path: Path, data: bytes, *, durable: bool = True) -> None:
+        self._write_chunks(path, (data,), durable=durable)
+
+    def _write_chunks(self, path: Path, chunks: Sequence[bytes], *, durable: bool = True) -> None:
         """Write a projection unless it already has these bytes: rebuilding what is right changes nothing.
 
         What is not durable yet is settled before `metrics.json` vouches for it; until then nothing rests on it.
         """
-        if _read_regular(path) != data:
+        if not _holds(path, chunks):
             step = path.name if path.parent == self._directory.path else path.parent.name
-            self._files.replace(path, data, step=step, durable=durable)
+            self._files.replace_streamed(path, chunks, step=step, durable=durable)
+
+
+def _table(rows: int, runs: int) -> ItemTable[_Projected]:
+    return ItemTable(packing(_Projected), rows, runs)
 
 
 def _encode_progress(manifest: Manifest) -> bytes:
@@ -180,12 +208,13 @@ def _read_hostile(trial: Path, name: str) -> bytes | None:
         return None
 
 
-def _read_regular(path: Path) -> bytes | None:
-    """The bytes of a regular file that is not too large; None for anything else, symbolic links above all."""
+def _holds(path: Path, chunks: Sequence[bytes]) -> bool:
+    """Whether these bytes are there, in a regular file: a symbolic link above all is none."""
     try:
         found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-            return None
-        return path.read_bytes()
+        if not stat.S_ISREG(found.st_mode) or found.st_size != sum(map(len, chunks)):
+            return False
+        with path.open("rb") as file:
+            return all(file.read(len(chunk)) == chunk for chunk in chunks)
     except OSError:
-        return None
+        return False

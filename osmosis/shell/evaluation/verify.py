@@ -283,7 +283,8 @@ class _Digests(FileLayer):
         self.rebuilt: dict[str, Rebuilt] = {}
         self._root = root
 
-    def replace(self, path: Path, data: bytes, *, step: str, durable: bool = True) -> None:
+    def replace_streamed(self, path: Path, chunks: Iterable[bytes], *, step: str, durable: bool = True) -> None:
+        data = b"".join(chunks)
         relative = path.relative_to(self._root).as_posix()
         self.rebuilt[relative] = Rebuilt(fingerprint(data), data if relative in PROJECTIONS else None)
 
