@@ -17,6 +17,7 @@ While tests run, an audit hook refuses every effect of `osmosis.pure` (`tests/pu
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -31,6 +32,16 @@ settings.register_profile("thorough", settings.get_profile("dev"), max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
 
 purity_hook.install()
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+def pytest_configure() -> None:
+    """A shell that runs the suite in the background, or `nohup`, has it ignore signals, and what it starts would ignore them
+    too, while tests wait for what those signals do."""
+    for number in STOPPING:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,13 +11,14 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
 DEADLINE = 60.0
-"""Seconds after which a silent child is taken for stuck."""
+"""Seconds after which a child that does not do what is waited for is taken for stuck, whatever else it shows."""
 
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07")
 COLOUR = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:3[0-7]|9[0-7])(?:;[0-9;]*)?m")
@@ -42,17 +43,21 @@ class Terminal:
 
     def wait_for(self, text: str, *, since: int = 0) -> None:
         """Read until `text` was shown, escape sequences aside."""
+        end = time.monotonic() + DEADLINE
         while text not in ESCAPES.sub(b"", self.seen[since:]).decode(errors="replace"):
-            assert self._read(), f"the child ended without showing {text!r}:\n{self.seen.decode(errors='replace')}"
+            assert self._read(end), f"the child ended without showing {text!r}:\n{self.seen.decode(errors='replace')}"
 
     def finish(self) -> int:
         """Read to the end and return the exit code."""
-        while self._read():
+        end = time.monotonic() + DEADLINE
+        while self._read(end):
             pass
         return self.process.wait(DEADLINE)
 
-    def _read(self) -> bool:
-        assert select.select([self._master], [], [], DEADLINE)[0], f"the child is stuck after {self.seen[-500:]!r}"
+    def _read(self, end: float) -> bool:
+        left = end - time.monotonic()
+        shown = left > 0 and select.select([self._master], [], [], left)[0]
+        assert shown, f"the child is stuck after {self.seen[-500:]!r}"
         try:
             data = os.read(self._master, 65536)
         except OSError:  # how Linux says that the other end is closed
