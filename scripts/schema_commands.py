@@ -6,15 +6,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import GenericAlias, MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from osmosis.pure.errors import ErrorCode
 from osmosis.pure.gate import GateReport
 from osmosis.pure.log_page import LogEntry
+from osmosis.pure.metrics_file import Metrics, Summary
+from osmosis.pure.plan import RunInputs
 from osmosis.pure.regrading import Regraded
-from osmosis.pure.report import NextStep
+from osmosis.pure.report import NextStep, RunStatus
 from osmosis.pure.rubric_report import RubricStatus
 from osmosis.shell.cli.audit_result import AuditResource
 from osmosis.shell.cli.cassette_result import DiffResource, InspectResource, PruneResource
@@ -45,14 +47,18 @@ from osmosis.shell.cli.run_list_result import ListExtra, RunItem
 from osmosis.shell.cli.run_result import RunResource
 from osmosis.shell.evaluation.run_export import Exported
 from osmosis.shell.evaluation.run_report import Reported
-from scripts.schema_formats import Format, Record, document
+from scripts.schema_formats import Format, Nothing, Record, document, said
 
 
 class Operation(NamedTuple):
-    """A command that does something: the record under `resource`, and each `status` with the exit code that it means."""
+    """A command that does something: the record under `resource`, and each `status` with the exit code that it means.
+
+    `idle` is the record under `resource` where nothing was done, and with which statuses that may be.
+    """
 
     resource: Record
     endings: Mapping[Any, ExitCode] = MappingProxyType({"success": ExitCode.SUCCESS})
+    idle: tuple[Record, tuple[Any, ...]] | None = None
 
 
 class Detail(NamedTuple):
@@ -71,9 +77,15 @@ class Listing(NamedTuple):
 COMMANDS: Mapping[str, Operation | Detail | Listing] = {
     "doctor": Operation(DoctorResource),
     "completion": Operation(CompletionResource),
-    "eval run": Operation(RunResource, RUN_EXIT_CODES),
+    "eval run": Operation(
+        said(RunResource, metrics=Summary),
+        RUN_EXIT_CODES,
+        (said(RunResource, "IdleRunResource", metrics=Nothing), (RunStatus.CANCELLED, RunStatus.INTERRUPTED)),
+    ),
     "eval list": Listing(RunItem, ListExtra),
-    "eval info": Detail(RunInfo),
+    "eval info": Detail(
+        said(RunInfo, config=RunInputs, env_config=dict[str, str], results=Summary | None, metrics=Metrics | None)
+    ),
     "eval logs": Listing(LogEntry, LogExtra),
     "eval open": Operation(OpenResource, dict.fromkeys(("success", "noop"), ExitCode.SUCCESS)),
     "eval rubric": Operation(
@@ -105,21 +117,27 @@ _VERSION = {"schema_version": Literal[SCHEMA_VERSION]}
 def envelope(command: str) -> Format:
     """The format of the one line that `osmosis COMMAND --json` writes to standard output."""
     title = f"osmosis {command} --json"
+    made: tuple[Record, ...]
     match COMMANDS[command]:
-        case Operation(resource, endings):
-            names = {
-                "status": Literal[tuple(map(str, endings))],
-                "operation": Literal[operation_name(command)],
-                "resource": resource,
-            }
-            steps = {"message": str, "next_steps_structured": tuple[NextStep, ...]}
-            made = document("Operation", f"What `osmosis {command}` did.", _VERSION, names, steps)
+        case Operation(resource, endings, idle):
+            made = (_operation("Operation", f"What `osmosis {command}` did.", command, resource, endings),)
+            if idle is not None:
+                made += (_operation("IdleOperation", f"`osmosis {command}` did nothing.", command, *idle),)
         case Detail(data):
-            made = document("Detail", f"What `osmosis {command}` shows.", _VERSION, {"data": data})
+            made = (document("Detail", f"What `osmosis {command}` shows.", _VERSION, {"data": data}),)
         case Listing(item, extra):
             items = {"items": GenericAlias(tuple, (item, ...)), "total_count": int, "has_more": bool, "next_offset": int | None}
-            made = document("List", f"What `osmosis {command}` lists.", _VERSION, items, extra)
-    return Format(operation_name(command), title, (made,), "line")
+            made = (document("List", f"What `osmosis {command}` lists.", _VERSION, items, extra),)
+    return Format(operation_name(command), title, made, "line")
+
+
+def _operation(name: str, about: str, command: str, resource: Record, statuses: Iterable[Any]) -> Record:
+    names = {
+        "status": Literal[tuple(map(str, statuses))],
+        "operation": Literal[operation_name(command)],
+        "resource": resource,
+    }
+    return document(name, about, _VERSION, names, {"message": str, "next_steps_structured": tuple[NextStep, ...]})
 
 
 def operation_name(command: str) -> str:

@@ -86,6 +86,24 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return msgspec.field()
 
 
+def said(record: Record, /, name: str = "", **kinds: Any) -> Record:
+    """`record`, under another `name` if one is given, with what its fields of type `dict` are known to hold."""
+    fields = [
+        (field.encode_name, kinds.get(field.name, field.type), _default(field)) for field in msgspec.structs.fields(record)
+    ]
+    if unknown := kinds.keys() - {field.name for field in msgspec.structs.fields(record)}:
+        raise ValueError(f"{record.__name__} has no {', '.join(sorted(unknown))}")
+    made = msgspec.defstruct(
+        name or record.__name__, fields, omit_defaults=record.__struct_config__.omit_defaults, kw_only=True
+    )
+    made.__doc__ = record.__doc__
+    return made
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """An object without keys."""
+
+
 Digits = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
 Position = Annotated[int, msgspec.Meta(ge=1)]
 _SEALED = {"seq": Position, "check": Digits}

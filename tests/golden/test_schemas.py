@@ -132,6 +132,23 @@ def test_it_is_a_schema(name: str) -> None:
     assert schema(name)["title"]
 
 
+FREE = {"Fault.details": "of an error, by its code", "LogEntry.details": "of a line of the log, by its event"}
+"""The only objects of outputs whose keys depend on the case."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("output/")])
+def test_outputs_name_the_keys_of_their_objects(name: str) -> None:
+    """A field of a command's output is not just "an object": its schema says which keys that has, or what its values are."""
+    bare = {
+        f"{record}.{key}"
+        for record, part in schema(name)["$defs"].items()
+        for key, said in part.get("properties", {}).items()
+        for choice in said.get("anyOf", [said])
+        if choice.get("type") == "object" and "additionalProperties" not in choice
+    }
+    assert bare <= FREE.keys()
+
+
 def test_every_command_has_one() -> None:
     """The table of outputs has every command of the tree and no other."""
     assert DESCRIBED.keys() == COMMANDS.keys()

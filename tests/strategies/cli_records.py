@@ -40,6 +40,9 @@ def manifest(name: str = "quiet-otter-12", created_at: str = "2026-11-30T16:05:0
             "pass_threshold": 0.5,
             "rollout": {"name": "arithmetic", "entrypoint": "main.py", "source_digest": "x"},
             "env": {"LEVEL": "3"},
+            "secret_names": ["OPENAI_API_KEY"],
+            "timeouts": {"agent_timeout_sec": 600.0, "grader_timeout_sec": None},
+            "versions": {"rollout_protocol": "0.4", "dataset_normalization": 1, "state_schema": 2},
         },
         provenance={
             "dataset_name": "sums",
