@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 
@@ -12,6 +11,7 @@ from osmosis.pure.sandbox_plan import Limits, Mount, SandboxSpec
 from osmosis.shell.rollout.harbor.bubblewrap import _machine_links, find_bwrap
 from osmosis.shell.rollout.harbor.sandbox import CommandTimeoutError, Sandbox, SandboxError
 from tests.harbor.harbor_workspace import descendants, left_alive
+from tests.integration.stub_provider import talking
 
 LIMITS = Limits(cpus=1, memory_bytes=512 << 20, processes=64, file_bytes=1 << 20)
 
@@ -95,10 +95,8 @@ async def test_one_port_and_no_other(spec):
 
     async def answer(reader, writer):
         writer.write(b"you said " + await reader.readline())
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with talking(answer) as port:
         sandbox = await Sandbox.start(SandboxSpec(**spec, relay_port=port), LIMITS, ("127.0.0.1", port))
         talk = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5); s.sendall(b'hi\\n'); "
         talk += "print(s.makefile().read(), end='')"

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,40 @@ async def serving(answer: Answer) -> AsyncIterator[StubProvider]:
 
 
 @asynccontextmanager
+async def talking(talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[int]:
+    """A server on the port that is given, with one talk a connection. A client that leaves ends its talk.
+
+    At the end every connection is closed to its end: one that is not is found by the garbage collector, in a later test.
+    """
+    talks: set[asyncio.Task[Any]] = set()
+
+    async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        talks.add(task)
+        task.add_done_callback(talks.discard)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await talk(reader, writer)
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    server = await asyncio.start_server(begin, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await asyncio.sleep(0)  # what was accepted last begins its talk
+        while talks:
+            for task in talks:
+                task.cancel()
+            await asyncio.wait(talks)
+        await server.wait_closed()
+
+
+@asynccontextmanager
 async def raw_server(*scripts: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
     """A server that answers connection N with script N (the last one again and again) and closes: (base URL, requests)."""
     requests: list[bytes] = []
@@ -118,14 +152,9 @@ async def raw_server(*scripts: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
         length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
         requests.append(head + await reader.readexactly(length))
         writer.write(scripts[min(len(requests), len(scripts)) - 1])
-        writer.close()
 
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", requests
-    finally:
-        server.close()
-        await server.wait_closed()
+    async with talking(talk) as port:
+        yield f"http://127.0.0.1:{port}/v1", requests
 
 
 def compact(value: Any) -> bytes:

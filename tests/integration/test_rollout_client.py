@@ -13,6 +13,7 @@ import pytest
 
 from osmosis.shell.rollout.client import RolloutAdmissionTimeoutError, RolloutClient, RolloutProtocolError
 from tests.integration.rollout_server_process import rollout_server
+from tests.integration.stub_provider import talking
 
 ADMITTED = {
     "rollout_id": "r",
@@ -51,17 +52,16 @@ class Script:
             writer.write(f"HTTP/1.1 {status} X\r\n{extra}content-length: {len(data)}\r\n".encode())
             writer.write(b"connection: close\r\n\r\n" + data)
             await writer.drain()
-        writer.close()
 
 
 @asynccontextmanager
 async def scripted(*answers, **options):
     """A scripted server and a client for it."""
     script = Script(*answers)
-    server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
-    script.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, RolloutClient(url=script.url + "/", **options) as client:
-        yield script, client
+    async with talking(script.serve) as port:
+        script.url = f"http://127.0.0.1:{port}"
+        async with RolloutClient(url=script.url + "/", **options) as client:
+            yield script, client
 
 
 async def run(client, **more):
