@@ -28,6 +28,8 @@ from osmosis.pure.stored_run import StoredRun, samples_frame
 
 _FEW_DIFFERENCES = 10
 _HALVINGS = 100
+_MOST_ROWS = 10_000_000
+"""Nobody has more rows; as many would be no advice."""
 
 
 class Verdict(StrEnum):
@@ -65,7 +67,11 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class GateReport(msgspec.Struct, frozen=True):
-    """The verdict and everything it rests on. `rows_needed`: about how many paired rows would decide; None where unknown."""
+    """The verdict and everything it rests on.
+
+    `rows_needed`: of an inconclusive gate, about how many paired rows like these would decide; None where that cannot be said,
+    and then `rows_needed_reason` says why.
+    """
 
     verdict: Verdict
     reason: str
@@ -79,6 +85,7 @@ class GateReport(msgspec.Struct, frozen=True):
     readings: tuple[Reading, ...]
     rows_needed: int | None = None
     notes: tuple[str, ...] = ()
+    rows_needed_reason: str | None = None
 
 
 def drop_bounds(rows: pl.DataFrame, measure: Measure, confidence: float) -> DropBounds:
@@ -108,7 +115,7 @@ def _negated(value: float) -> float:
     return 0.0 - value
 
 
-def _score_bounds(worse: int, better: int, rows: int, confidence: float) -> DropBounds:
+def _score_bounds(worse: float, better: float, rows: int, confidence: float) -> DropBounds:
     """Bounds of the difference of paired shares by the score test (Tango 1998): where the test just does not reject."""
     z = normal_quantile(confidence)
     drop = (worse - better) / rows
@@ -117,7 +124,7 @@ def _score_bounds(worse: int, better: int, rows: int, confidence: float) -> Drop
     return DropBounds(drop, settled(low), settled(high), "score", rows)
 
 
-def _score(worse: int, better: int, rows: int, delta: float) -> float:
+def _score(worse: float, better: float, rows: int, delta: float) -> float:
     """Tango's statistic for a true drop of `delta`; falls as `delta` grows."""
     a = 2.0 * rows
     b = -worse - better + (2.0 * rows - worse + better) * delta
@@ -147,13 +154,16 @@ def _exact_bounds(differences: pl.Series, confidence: float) -> DropBounds:
     A drop is at most the share of rows that got worse. It is at least the share that surely got worse, by the least amount
     seen, if every other row had gained all there is to gain.
     """
-    rows = len(differences)
     worse = differences.filter(differences < 0)
-    high = binomial_upper_bound(len(worse), rows, confidence)
     least = -float(worse.max()) if len(worse) else 0.0  # type: ignore[arg-type]
-    surely = binomial_lower_bound(len(worse), rows, confidence) if len(worse) else 0.0
     drop = _negated(float(differences.mean() or 0.0))  # type: ignore[arg-type]
-    return DropBounds(settled(drop), settled(least * surely - (1.0 - surely)), settled(high), "exact", rows)
+    low, high = _exact_ends(len(worse), len(differences), least, confidence)
+    return DropBounds(settled(drop), settled(low), settled(high), "exact", len(differences))
+
+
+def _exact_ends(worse: int, rows: int, least: float, confidence: float) -> tuple[float, float]:
+    surely = binomial_lower_bound(worse, rows, confidence) if worse else 0.0
+    return least * surely - (1.0 - surely), binomial_upper_bound(worse, rows, confidence)
 
 
 def verdict_of(bounds: DropBounds, max_drop: float) -> Verdict:
@@ -186,6 +196,9 @@ def judge(
     if candidate.replayed and _identical(baseline, candidate, pairs):
         judged = [Reading("identical replay", Verdict.PASSED, DropBounds(0.0, 0.0, 0.0, "replay", len(pairs.rows)))]
     verdict, reason = _together(judged, baseline, candidate)
+    needed: tuple[int | None, str | None] = (None, None)
+    if verdict is Verdict.INCONCLUSIVE:
+        needed = _rows_needed(pairs.rows, measure, max_drop, confidence)
     return GateReport(
         verdict=verdict,
         reason=reason,
@@ -197,7 +210,8 @@ def judge(
         paired_by=pairs.paired_by,
         paired_rows=len(pairs.rows),
         readings=tuple(judged),
-        rows_needed=_rows_needed(pairs.rows, measure, max_drop, confidence) if verdict is Verdict.INCONCLUSIVE else None,
+        rows_needed=needed[0],
+        rows_needed_reason=needed[1],
     )
 
 
@@ -241,15 +255,73 @@ def _identical(baseline: StoredRun, candidate: StoredRun, pairs: Pairs) -> bool:
     return ours.equals(theirs, null_equal=True)
 
 
-def _rows_needed(rows: pl.DataFrame, measure: Measure, max_drop: float, confidence: float) -> int | None:
-    """About how many rows with the same spread and the same drop would let the gate pass, or fail if the drop is beyond."""
+def _rows_needed(rows: pl.DataFrame, measure: Measure, max_drop: float, confidence: float) -> tuple[int | None, str | None]:
+    """About how many paired rows like these, with the same shares or the same spread, would decide by the very bounds that did
+    not; or None, and why that cannot be said."""
+    bounds = drop_bounds(rows, measure, confidence)
+    if bounds.high is None or bounds.drop is None:
+        return None, bounds.reason
+    if verdict_of(bounds, max_drop) is not Verdict.INCONCLUSIVE:
+        return None, "the rows would be enough; what is missing are samples of them that could be measured"
     both = rows.drop_nulls([measure.value, f"{measure.value}_baseline"])
-    estimate = paired_difference(both[measure.value], both[f"{measure.value}_baseline"])
-    if estimate.value is None or estimate.standard_error is None:
-        return None
-    distance = abs(max_drop + estimate.value)
-    if not distance:
-        return None
-    spread = estimate.standard_error * sqrt(estimate.units)
-    needed = ceil((normal_quantile(confidence) * spread / distance) ** 2)
-    return needed if needed > len(both) else None
+    scaled = _SCALED.get(bounds.method or "", _scaled_spread)(both, measure, confidence)
+    needed = _least(lambda count: verdict_of(scaled(count), max_drop) is not Verdict.INCONCLUSIVE, len(both), _MOST_ROWS)
+    if needed is not None:
+        return needed, None
+    if bounds.drop == max_drop:
+        return None, "the drop that was seen is just what is allowed, so no number of rows like these would decide"
+    return None, f"more than {_MOST_ROWS:,} rows like these would be needed"
+
+
+Scaled = Callable[[int], DropBounds]
+"""The bounds that so many rows like the given ones would have."""
+
+
+def _scaled_score(both: pl.DataFrame, measure: Measure, confidence: float) -> Scaled:
+    differences = both[measure.value] - both[f"{measure.value}_baseline"]
+    worse, better = float((differences < 0).mean() or 0.0), float((differences > 0).mean() or 0.0)  # type: ignore[arg-type]
+    return lambda count: _score_bounds(worse * count, better * count, count, confidence)
+
+
+def _scaled_exact(both: pl.DataFrame, measure: Measure, confidence: float) -> Scaled:
+    differences = both[measure.value] - both[f"{measure.value}_baseline"]
+    if differences.n_unique() > 1:  # of more rows enough will differ for Student's t
+        return _scaled_spread(both, measure, confidence)
+    worse = differences.filter(differences < 0)
+    least = -float(worse.max()) if len(worse) else 0.0  # type: ignore[arg-type]
+
+    def bounds(count: int) -> DropBounds:
+        low, high = _exact_ends(ceil(len(worse) * count / len(both)), count, least, confidence)
+        return DropBounds(None, low, high, "exact", count)
+
+    return bounds
+
+
+def _scaled_spread(both: pl.DataFrame, measure: Measure, confidence: float) -> Scaled:
+    clusters = both["cluster"] if "cluster" in both.columns else None
+    estimate = paired_difference(both[measure.value], both[f"{measure.value}_baseline"], clusters)
+    drop, error = _negated(estimate.value or 0.0), estimate.standard_error or 0.0
+
+    def bounds(count: int) -> DropBounds:
+        units = max(count * estimate.units // len(both), 2)
+        reach = student_t_quantile(confidence, units - 1) * error * sqrt(estimate.units / units)
+        return DropBounds(drop, drop - reach, drop + reach, str(estimate.method), count)
+
+    return bounds
+
+
+_SCALED: dict[str, Callable[[pl.DataFrame, Measure, float], Scaled]] = {"score": _scaled_score, "exact": _scaled_exact}
+"""How each method's bounds follow the number of rows; all others are Student's t on differences."""
+
+
+def _least(holds: Callable[[int], bool], below: int, most: int) -> int | None:
+    """About the least number above `below` for which `holds`, found by doubling and halving; None when `most` is not enough."""
+    high = below + 1
+    while not holds(high):
+        if high == most:
+            return None
+        below, high = high, min(2 * high, most)
+    while high - below > 1:
+        middle = (below + high) // 2
+        below, high = (below, middle) if holds(middle) else (middle, high)
+    return high

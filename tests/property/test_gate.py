@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 import polars as pl
 import pytest
@@ -61,6 +63,46 @@ def test_equal_outcomes_of_few_rows_say_how_many_are_needed():
     assert noisy.verdict is Verdict.INCONCLUSIVE
     assert noisy.rows_needed is not None
     assert noisy.rows_needed > 40
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+@pytest.mark.parametrize("max_drop", [0.02, 0.1])
+def test_without_a_changed_row_the_number_that_decides_is_named(runs, max_drop):
+    """So many unchanged rows pass, and one row fewer does not."""
+    needed = verdict([[1.0] * runs] * 10, [[1.0] * runs] * 10, max_drop=max_drop).rows_needed
+    assert needed is not None
+    for rows, expected in ((needed, Verdict.PASSED), (needed - 1, Verdict.INCONCLUSIVE)):
+        table = [[1.0] * runs] * rows
+        assert verdict(table, table, max_drop=max_drop).verdict is expected
+    z = normal_quantile(0.95)
+    closed = z * z * (1 / max_drop - 1) if runs == 1 else log(0.05) / log(1 - max_drop)
+    assert needed == pytest.approx(closed, abs=1.01)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "options", "words"),
+    [
+        ([[1.0]] * 10, [[1.0]] * 10, {"max_drop": 0.0}, "no number of rows like these would decide"),
+        ([[1.0]] * 10, [[None]] * 10, {"measure": Measure.REWARD}, "no paired row has a value on both sides"),
+        ([[0.25]] * 10, [[0.25]] * 10, {"measure": Measure.REWARD}, "differ"),
+        ([[1.0, 1.0]] * 200, [[1.0]] * 200, {"planned_runs": 2, "max_drop": 0.5}, "the rows would be enough"),
+    ],
+)
+def test_where_no_number_can_be_named_it_is_said_why(ours, theirs, options, words):
+    """Nothing is allowed to drop; nothing was measured; equal rewards have no spread; something else than rows is missing."""
+    report = verdict(ours, theirs, **options)
+    assert (report.verdict, report.rows_needed) == (Verdict.INCONCLUSIVE, None)
+    assert words in (report.rows_needed_reason or "")
+
+
+@given(tables, tables)
+def test_an_inconclusive_gate_names_a_number_or_a_reason(ours, theirs):
+    """One of the two, never both; any other gate neither."""
+    assume(scored_rows(ours) & scored_rows(theirs))
+    report = verdict(ours, theirs)
+    named = (report.rows_needed is not None) + (report.rows_needed_reason is not None)
+    assert named == (report.verdict is Verdict.INCONCLUSIVE)
+    assert report.rows_needed is None or report.rows_needed > report.readings[0].bounds.rows
 
 
 def test_an_identical_replay_is_exact():

@@ -113,7 +113,8 @@ def _gate_facts(report: GateReport) -> Iterator[tuple[str, str]]:
     yield "Baseline", report.baseline
     yield "Allowed Drop", f"{report.max_drop:g} of the {report.measure.value}, at {report.confidence * 100:g}% confidence"
     yield "Paired Rows", f"{thousands(report.paired_rows)} by {report.paired_by}"
-    yield "Rows Needed", f"about {thousands(report.rows_needed)} to decide" if report.rows_needed else ""
+    needed = f"about {thousands(report.rows_needed)} like these to decide" if report.rows_needed else ""
+    yield "Rows Needed", needed or (f"cannot be said: {report.rows_needed_reason}" if report.rows_needed_reason else "")
     yield "Note", "; ".join(report.notes)
 
 
