@@ -16,7 +16,7 @@ from osmosis.pure.resume import STRIKES_BEFORE_ALONE
 
 class Closing(msgspec.Struct, frozen=True):
     """How an invocation went, as the supervisor leaves it. `pending` counts the items it still had to run, or to run again;
-    `suspects` were in flight when the rollout server crashed."""
+    `suspects` were in flight when the rollout server crashed or fell silent."""
 
     dispatched: int = 0
     pending: int = 0
@@ -123,15 +123,15 @@ _MESSAGES = {
 
 
 def crash_advice(suspects: Collection[WorkItem], history: RunHistory) -> str:
-    """What running the same command again does about the items that were in flight when the server crashed (ruling 15)."""
+    """What running the same command again does about the items that were in flight when the server was lost (ruling 15)."""
     items = "One item was" if len(suspects) == 1 else f"{len(suspects)} items were"
     if max(history.strikes.get(item, 0) for item in suspects) < STRIKES_BEFORE_ALONE:
-        following = "tries again; items that are in flight at a second crash, too, run alone from then on"
+        following = "tries again; items that are in flight a second time, too, run alone from then on"
     else:
-        following = "now runs each of those alone that were in flight at two crashes"
+        following = "now runs each of those alone that were in flight twice"
     return (
-        f"{items} in flight when the rollout server crashed. The same command {following}, "
-        "so that only what crashes the server is failed."
+        f"{items} in flight when the rollout server crashed or fell silent. The same command {following}, "
+        "so that only what brings the server down is failed."
     )
 
 

@@ -81,7 +81,7 @@ class InvocationStarted(msgspec.Struct, frozen=True, tag_field="kind", tag="invo
 
 
 class InvocationEnded(msgspec.Struct, frozen=True, tag_field="kind", tag="invocation.ended", omit_defaults=True):
-    """An invocation ended of its own accord. `in_flight` names the suspects when the rollout server crashed (ruling 15)."""
+    """An invocation ended of its own accord. `in_flight` names the suspects when the rollout server was lost (ruling 15)."""
 
     at: str
     ending: Ending
@@ -247,7 +247,7 @@ class RunHistory(msgspec.Struct):
     """The journal folded: everything that later decisions depend on. Built by `fold`; not changed by anybody else.
 
     `results` holds the current (last durable) result of each item; `attempts` how often each item was dispatched;
-    `strikes` how many server crashes it was in flight for. `carried` tells which results `index.jsonl` marks `resumed`.
+    `strikes` how many losses of the server it was in flight for. `carried` tells which results `index.jsonl` marks `resumed`.
     """
 
     total_items: int

@@ -13,17 +13,19 @@ The life of a run:
     STARTING --Ready--> RUNNING --nothing left--> STOPPING --Stopped--> DONE
         ^                 |  |
         |                 |  +--Interrupted, Fault, ServerLost, JournalFailed--> DRAINING --nothing in flight--> STOPPING
-        +---ServerLost----+
+        +---ServerLost----+     ContactLost
+            ContactLost
         (the one item in flight ran alone because it was a suspect: it is failed, the server restarted)
 
-- RUNNING: items are dispatched up to the cap. An item that two server crashes found in flight runs alone, last (ruling 15).
+- RUNNING: items are dispatched up to the cap. An item that was in flight when the server was lost, twice, runs alone,
+  last (ruling 15).
 - DRAINING: nothing new is dispatched; what is in flight was asked to cancel. A success that still arrives is kept. A failure
   may be an echo of the cause, so it is not: that item stays pending.
 - STOPPING: the rollout server was asked to stop. DONE: how it went stands in `ending` and `reason`.
 
 A server that no longer answers (`ContactLost`) is not waited for: nobody can hear of what it still does, so what is in flight
-is dropped at once and the server gets no more time than at the end of a finished run. Contact lost over a rollout that is not
-in flight any more says nothing new: it is the echo of a server whose exit is known.
+is dropped at once, under the same suspicion as at a crash, and the server gets no more time than at the end of a finished run.
+Contact lost over a rollout that is not in flight any more says nothing new: it is the echo of a server whose exit is known.
 
 Interrupts (E24): the first drains and waits for clean-up; the second abandons what is in flight and gives the server five
 seconds; the third leaves at once. A journal that cannot be written ends the run in the same way as a fault, and nothing is
@@ -157,14 +159,19 @@ def _lose_server(state: State, event: ServerLost) -> Step:
     running = {name: flight for name, flight in state.in_flight.items() if flight.result is None}
     if state.alone and len(running) == 1:
         (name,) = running
-        outcome = _failure("server_crash", f"the rollout server crashed with only this item in flight: {event.reason}")
-        after, effects = _commit(state, Returned(event.at, name, outcome, 0.0), outcome, None)
-        if after.next_item is None:
-            return after, effects
-        return _with(after, phase=Phase.STARTING), [*effects, RestartServer()]
-    suspects = tuple(sorted(flight.item for flight in running.values()))
+        return _blame(state, event.at, name, f"the rollout server crashed with only this item in flight: {event.reason}")
+    suspects = _items(running)
     halted = _with(state, phase=Phase.DRAINING, ending=Ending.SERVER_CRASH, reason=event.reason, suspects=suspects)
     return _go_on(_with(halted, in_flight=_without(state, running)), event.at)
+
+
+def _blame(state: State, at: str, name: str, message: str) -> Step:
+    """A suspect took the server with it, alone: it is failed, and the server is started again for the others."""
+    outcome = _failure("server_crash", message)
+    after, effects = _commit(state, Returned(at, name, outcome, 0.0), outcome, None)
+    if after.next_item is None:
+        return after, effects
+    return _with(after, phase=Phase.STARTING), [*effects, RestartServer()]
 
 
 def _lose_server_late(state: State, event: ServerLost) -> Step:
@@ -177,13 +184,22 @@ def _halt(state: State, event: Fault) -> Step:
 
 
 def _lose_contact(state: State, event: ContactLost) -> Step:
-    """Nobody will hear of what is in flight any more; results that the journal has are still waited for."""
+    """Nobody will hear of what is in flight any more; results that the journal has are still waited for.
+
+    A rollout that blocks its server for ever, in an endless loop say, is found like one that crashes it.
+    """
     flight = state.in_flight.get(event.rollout_id)
     if flight is None or flight.result is not None:
         return state, []
+    running = {name: flight for name, flight in state.in_flight.items() if flight.result is None}
+    struck = state.phase is Phase.RUNNING
+    if struck and state.alone and len(running) == 1:
+        reason = f"the rollout server could not be talked to any more with only this item in flight: {event.reason}"
+        return _blame(state, event.at, event.rollout_id, reason)
     why = {"ending": state.ending or Ending.HALTED, "reason": state.reason or event.reason}
-    recording = {name: flight for name, flight in state.in_flight.items() if flight.result is not None}
-    return _go_on(_with(state, phase=Phase.DRAINING, unresponsive=True, in_flight=recording, **why), event.at)
+    suspects = _items(running) if struck else state.suspects
+    lost = _with(state, phase=Phase.DRAINING, unresponsive=True, suspects=suspects, **why)
+    return _go_on(_with(lost, in_flight=_without(state, running)), event.at)
 
 
 def _lose_journal(state: State, event: JournalFailed) -> Step:
@@ -218,6 +234,10 @@ def _finish(state: State, event: Stopped) -> Step:
 
 def _with(state: State, **changes: Any) -> State:
     return msgspec.structs.replace(state, **changes)
+
+
+def _items(flights: Mapping[str, InFlight]) -> tuple[WorkItem, ...]:
+    return tuple(sorted(flight.item for flight in flights.values()))
 
 
 def _without(state: State, rollout_ids: Iterable[str]) -> dict[str, InFlight]:

@@ -145,14 +145,17 @@ def test_a_directory_that_is_gone_again_is_not_named() -> None:
 @pytest.mark.parametrize(
     ("strikes", "words"),
     [
-        ({WorkItem(0, 0): 1}, "One item was in flight when the rollout server crashed. The same command tries again; "),
+        (
+            {WorkItem(0, 0): 1},
+            "One item was in flight when the rollout server crashed or fell silent. The same command tries again; ",
+        ),
         (
             {WorkItem(0, 0): 1, WorkItem(1, 0): 1},
-            "2 items were in flight when the rollout server crashed. The same",
+            "2 items were in flight when the rollout server crashed or fell silent. The same",
         ),
         (
             {WorkItem(0, 0): 2, WorkItem(1, 0): 1},
-            "now runs each of those alone that were in flight at two crashes",
+            "now runs each of those alone that were in flight twice",
         ),
     ],
 )

@@ -391,6 +391,46 @@ def test_a_suspect_alone_at_the_crash_is_failed_and_the_rest_goes_on() -> None:
     assert len(dispatched(effects)) == 1
 
 
+def test_silence_strikes_what_was_in_flight_and_halts() -> None:
+    """A rollout may block its server for ever: whoever was in flight is a suspect as at a crash, and nothing is failed."""
+    state, effects = fresh()
+    first, _ = dispatched(effects)
+    state, effects = advance(state, ContactLost(AT, first, "no answer"))
+    (end,) = endings(effects)
+    assert (end.ending, end.in_flight) == (Ending.HALTED, (WorkItem(0, 0), WorkItem(1, 0)))
+    assert not committed(effects)
+
+
+def test_silence_after_an_interrupt_strikes_nobody() -> None:
+    """A server that goes deaf while it is told to stop says nothing about its rollouts."""
+    state, effects = fresh()
+    first, _ = dispatched(effects)
+    state, _ = advance(state, Interrupted(AT))
+    state, effects = advance(state, ContactLost(AT, first, "no answer"))
+    (end,) = endings(effects)
+    assert (end.ending, end.in_flight) == (Ending.INTERRUPTED, ())
+
+
+def test_a_suspect_that_silences_the_server_alone_is_failed_and_the_rest_goes_on() -> None:
+    """Otherwise one endless loop would end every invocation, and the run would never finish."""
+    state, effects = fresh(2, alone=2)
+    (suspect,) = dispatched(effects)
+    state, effects = advance(state, ContactLost(AT, suspect, "no answer within 40 s"))
+    (failed,) = committed(effects)
+    assert (failed.rollout_id, failed.error_type) == (suspect, "server_crash")
+    assert failed.error_message is not None
+    assert failed.error_message.endswith("with only this item in flight: no answer within 40 s")
+    assert RestartServer() in effects
+    assert advance(state, Returned(AT, suspect, None, 1.0)) == (state, [])
+    state, _ = advance(state, Committed(AT, (suspect,)))
+    state, effects = advance(state, Ready(AT, None))
+    (last,) = dispatched(effects)
+    state, effects = advance(state, ContactLost(AT, last, "no answer"))
+    state, effects = advance(state, Committed(AT, (last,)))
+    assert [effect.grace for effect in effects if isinstance(effect, StopServer)] == [GRACE_AFTER_FINISH]
+    assert state.ending is Ending.FINISHED
+
+
 def test_suspects_run_alone_after_two_strikes() -> None:
     """One crash proves nothing; after the second the items that were in flight both times run alone, last."""
     history = RunHistory(2)
