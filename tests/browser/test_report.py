@@ -31,7 +31,7 @@ ATTACK = "</script><script>window.owned = 1</script><img src=x onerror='window.o
 
 
 def trajectory(rollout_id: str, words: str) -> bytes:
-    """A conversation with a tool call, all of whose texts are `words`."""
+    """A conversation with a tool call, metrics (but for the first rollout) and metadata, all of whose texts are `words`."""
     call = ToolCall(tool_call_id="c", function_name=words[:60], arguments={"text": words})
     result = ObservationResult(source_call_id="c", content=words)
     agent = Step(
@@ -43,7 +43,10 @@ def trajectory(rollout_id: str, words: str) -> bytes:
         observation=Observation(results=[result]),
     )
     steps = [Step(step_id=1, source="user", message=words), agent]
-    return encode_trajectory(Trajectory(session_id=rollout_id, agent=Agent(name="a", version="1"), steps=steps))
+    metrics = {"overlap": 0.25, "turns": 2, words: 1, "note": words} if int(rollout_id, 16) else None
+    carried = {"rollout_id": rollout_id, "sample_metrics": metrics, "request_metadata": {"topic": words, "level": [1, 2]}}
+    document = Trajectory(session_id=rollout_id, agent=Agent(name="a", version="1"), steps=steps, extra={"osmosis": carried})
+    return encode_trajectory(document)
 
 
 def write_report(root: Path, run: StoredRun, words: str) -> Path:
@@ -118,6 +121,30 @@ def test_its_numbers_are_those_of_the_metrics(tab: Tab, small: Path) -> None:
     assert page.inner_text("#shown") == f"{summary['passed']} of 12 samples"
 
 
+def test_metrics_and_metadata_stand_in_summary_and_sample(tab: Tab, small: Path) -> None:
+    """The summary has means with what they are over; a sample shows its own, and that it has none where others do."""
+    page = tab.open(small)
+    rows = [row.split("\t") for row in page.locator("section.metrics tbody").inner_text().split("\n")]
+    assert rows == [
+        [ATTACK, "1.000", "11 of 12 samples, 1 missing"],
+        ["overlap", "0.250", "11 of 12 samples, 1 missing"],
+        ["turns", "2.000", "11 of 12 samples, 1 missing"],
+    ]
+    page.focus("#grid")
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    without = page.inner_text("#sample-body").replace("\n\n", "\n")
+    assert "Metrics\nNone were stored." in without
+    page.keyboard.press("ArrowRight")
+    page.locator("#sample-title", has_text="Row 0, run 1").wait_for()
+    body = page.inner_text("#sample-body").replace("\n\n", "\n")
+    assert f'overlap: 0.25\nturns: 2\n{ATTACK}: 1\nnote: "{ATTACK}"' in body
+    assert f'Metadata of the row\ntopic: "{ATTACK}"\nlevel: [1, 2]' in body
+    assert page.evaluate("window.owned") is None
+    assert tab.complaints == []
+
+
 def test_the_keyboard_reaches_everything(tab: Tab, small: Path) -> None:
     """Tab gets to the filters, a column's button and the table; a sample opens, moves on and closes, and focus comes back."""
     page = tab.open(small)
@@ -132,7 +159,7 @@ def test_the_keyboard_reaches_everything(tab: Tab, small: Path) -> None:
     page.wait_for_selector("dialog[open]")
     assert page.inner_text("#sample-title") == "Row 3, run 2"
     page.keyboard.press("ArrowLeft")
-    page.wait_for_function("document.getElementById('sample-title').textContent === 'Row 3, run 1'")
+    page.locator("#sample-title", has_text="Row 3, run 1").wait_for()
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.id") == "grid"
     assert page.locator("[aria-selected=true]").get_attribute("id") == page.get_attribute("#grid", "aria-activedescendant")
