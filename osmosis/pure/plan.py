@@ -21,6 +21,8 @@ from osmosis.pure.selection import RowSelection, parse_rows
 MANIFEST_SCHEMA = 1
 DATASET_NORMALIZATION = 1
 ABSENT = "(absent)"
+MOST_WORK_ITEMS = 10_000_000
+"""Of one run. Its items are held in memory, so a slip in `n` would otherwise use that up before a word is said."""
 
 
 class DatasetIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -215,6 +217,17 @@ def _shown(value: Any) -> str:
 def work_items(selected_rows: int, n: int) -> Iterator[WorkItem]:
     """Every work item in dispatch order: rows as selected, runs of a row together."""
     return (WorkItem(row, run) for row in range(selected_rows) for run in range(n))
+
+
+def check_size(selected_rows: int, n: int, label: str) -> None:
+    """Raise OsmosisError, naming the config `label`, if a run of `n` runs of each row has more items than one run may have."""
+    if selected_rows * n > MOST_WORK_ITEMS:
+        raise OsmosisError(
+            f"{n:,} runs of {selected_rows:,} row{'' if selected_rows == 1 else 's'} are {selected_rows * n:,} work items; "
+            f"a run has at most {MOST_WORK_ITEMS:,}.",
+            problems=[Problem(label, f"[evaluation] n: {n}")],
+            hint="Choose a smaller n, fewer rows (limit or --rows), or several runs.",
+        )
 
 
 def planned_rows(manifest: Manifest) -> RowSelection:

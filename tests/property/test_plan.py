@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from osmosis.pure.canonical import canonical_json
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.plan import (
+    MOST_WORK_ITEMS,
     DatasetIdentity,
     Manifest,
     RunInputs,
     as_object,
+    check_size,
     compare_inputs,
     decode_manifest,
     encode_manifest,
@@ -161,3 +163,12 @@ def test_every_item_is_planned_once_in_order(rows: int, n: int) -> None:
     items = list(work_items(rows, n))
     assert len(items) == len(set(items)) == rows * n
     assert items == sorted(items) == list(work_items(rows, n))
+
+
+@pytest.mark.parametrize("rows", [1, 7, MOST_WORK_ITEMS])
+def test_a_run_has_a_largest_size(rows):
+    """A slip in `n` is refused with the numbers, before any item is made; the bound itself is allowed."""
+    check_size(rows, MOST_WORK_ITEMS // rows, "x.toml")
+    with pytest.raises(OsmosisError, match="work items; a run has at most 10,000,000") as caught:
+        check_size(rows, MOST_WORK_ITEMS // rows + 1, "x.toml")
+    assert [problem.where for problem in caught.value.problems] == ["x.toml"]

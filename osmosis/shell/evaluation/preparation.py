@@ -22,7 +22,7 @@ from osmosis.pure.dotenv import Secret
 from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.known_dataset import KnownDataset, known_dataset
 from osmosis.pure.names import NAME_COUNT, generate, validate_name
-from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, decode_manifest, run_inputs
+from osmosis.pure.plan import DatasetIdentity, Provenance, RunInputs, check_size, decode_manifest, run_inputs
 from osmosis.pure.selection import parse_rows
 from osmosis.pure.tunnel import check_flags
 from osmosis.shell.bridge.cassette_file import load_cassette
@@ -85,6 +85,8 @@ def prepare(request: RunRequest, *, can_ask: bool) -> Preparation:
     name = checks.run(lambda: validate_name(request.name) if request.name else _unused_name(output_root))
     known = _known_dataset(request, output_root)
     dataset = checks.run(lambda: _read_dataset(request, config, known))
+    if dataset is not None:
+        checks.run(lambda: check_size(len(dataset.rows), config.evaluation.n, label))
     sources = checks.run(lambda: _scan(project, config.experiment.entrypoint, output_root, label))
     replay = request.working_directory / request.replay.expanduser() if request.replay else None
     cassette = checks.run(lambda: load_cassette(replay)) if replay else None
