@@ -22,7 +22,7 @@ TRAJECTORY_FILENAME = "trajectory.json"
 _LINES_TOGETHER = 256
 
 
-class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class IndexRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """One line; the fields stand in the contract's key order. What is absent (None, False) is left out, never null."""
 
     row_index: int
@@ -64,8 +64,8 @@ def index_row(result: Result, trajectory: TrajectoryUsage | None, *, resumed: bo
 
 def as_json_object(row: IndexRow) -> dict[str, Any]:
     """`row` as a JSON object in the contract's key order, without what is absent."""
-    values = msgspec.structs.asdict(row)
-    return {key: value for key, value in values.items() if value is not None and value is not False}
+    value: dict[str, Any] = msgspec.to_builtins(row)
+    return value
 
 
 def encode_index_line(row: IndexRow) -> bytes:

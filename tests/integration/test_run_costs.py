@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from osmosis.pure.journal import Result, Status, WorkItem
+from osmosis.pure.journal import Result, RunHistory, Status, WorkItem
+from osmosis.pure.selection import RowRange, RowSelection
+from osmosis.pure.tally import Tally
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.run_directory import RunDirectory
+from tests.strategies.run import plan_of
 
 AT = "2026-11-30T12:35:44.521865Z"
 ITEMS = 20
+MANY = 1000
 
 
 class SyncCounter(FileLayer):
@@ -79,6 +85,31 @@ def test_what_was_projected_is_not_read_again_at_the_end(tmp_path):
     shutil.rmtree(directory.trials)
     later = Projector(FileLayer(), directory, pytest.fail, projector)
     assert [later._final_row(trial_result(row), resumed=False) for row in range(ITEMS)] == rows
+
+
+def test_what_is_kept_of_an_item_while_a_run_goes_on_is_little(tmp_path):
+    """Of what was projected the end needs to know what the journal does not say: less than a hundred bytes an item, in what
+    Python allocates."""
+    directory = RunDirectory(tmp_path, "little")
+    directory.path.mkdir()
+    results = [trial(directory, row) for row in range(MANY)]
+    manifest = plan_of(RowSelection((RowRange(0, MANY - 1),)), 1).manifest
+    projector = Projector(FileLayer(), directory, pytest.fail)
+    projector.begin(manifest, RunHistory(MANY), Tally(1.0))
+    projector.publish(results[0])
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for result in results[1:]:
+            projector.publish(result)
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        projector.close()
+    assert held / MANY < 100
+    shutil.rmtree(directory.trials)
+    assert all(projector._final_row(result, resumed=False).trajectory_filename for result in results)
 
 
 def trial_result(row: int) -> Result:
