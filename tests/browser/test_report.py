@@ -160,6 +160,17 @@ def test_the_keyboard_reaches_everything(tab: Tab, small: Path) -> None:
     assert page.inner_text("#sample-title") == "Row 3, run 2"
     page.keyboard.press("ArrowLeft")
     page.locator("#sample-title", has_text="Row 3, run 1").wait_for()
+    page.locator("#sample-previous").focus()
+    for place in range(9, -1, -1):
+        page.keyboard.press("ArrowLeft")
+        page.locator("#sample-title", has_text=f"Row {place // 3}, run {place % 3}").wait_for()
+    page.keyboard.press("ArrowRight")
+    page.locator("#sample-title", has_text="Row 0, run 1").wait_for()
+    page.keyboard.press("ArrowLeft")
+    page.locator("#sample-title", has_text="Row 0, run 0").wait_for()
+    for place in range(1, 11):
+        page.keyboard.press("ArrowRight")
+        page.locator("#sample-title", has_text=f"Row {place // 3}, run {place % 3}").wait_for()
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.id") == "grid"
     assert page.locator("[aria-selected=true]").get_attribute("id") == page.get_attribute("#grid", "aria-activedescendant")

@@ -238,10 +238,12 @@
     parts.push(...turns.map(turn));
     if (leftOut) parts.push(make("p", "note", `${whole.format(leftOut)} further messages stand in the run's own files only.`));
     find("sample-body").replaceChildren(...parts);
-    if (!dialog.open) dialog.showModal();
-    dialog.scrollTop = 0;
+    // A button that is disabled takes the focus, and so the keyboard, with it.
     find("sample-previous").disabled = place === 0;
     find("sample-next").disabled = place === shown.length - 1;
+    if (!dialog.open) dialog.showModal();
+    else if (document.activeElement === document.body || document.activeElement.disabled) find("sample-close").focus();
+    dialog.scrollTop = 0;
   }
 
   function step(by) {
