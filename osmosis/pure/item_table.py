@@ -18,6 +18,7 @@ from osmosis.pure.journal import Result, RunHistory, WorkItem
 
 Value = TypeVar("Value")
 
+_ABSENT: Any = object()
 _LEAST_UNUSED = 1 << 16
 """Bytes of replaced values that are not worth tidying up."""
 
@@ -78,11 +79,11 @@ class ItemTable(MutableMapping[WorkItem, Value]):
         self._count += 1
 
     def __getitem__(self, item: WorkItem) -> Value:
-        place = self._place(item)
-        if place is None or not (size := self._sizes[place]):
-            return self._others[item]
-        start = self._starts[place]
-        return self._packing.unpack(self._packed[start : start + size])
+        value = self.get(item, _ABSENT)
+        if value is _ABSENT:
+            raise KeyError(item)
+        found: Value = value
+        return found
 
     def __delitem__(self, item: WorkItem) -> None:
         place = self._place(item)
@@ -98,10 +99,12 @@ class ItemTable(MutableMapping[WorkItem, Value]):
         return (place is not None and self._sizes[place] > 0) or item in self._others
 
     def get(self, item: WorkItem, default: Any = None) -> Any:
-        """The item's value, or `default`: for most items of a run there is none yet, so nothing is raised and caught."""
-        if item not in self:
-            return default
-        return self[item]
+        """The item's value, or `default`. Asked for every item of a run, so nothing is raised and caught."""
+        place = self._place(item)
+        if place is None or not (size := self._sizes[place]):
+            return self._others.get(item, default)
+        start = self._starts[place]
+        return self._packing.unpack(self._packed[start : start + size])
 
     def __len__(self) -> int:
         return self._count + len(self._others)

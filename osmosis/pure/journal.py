@@ -275,7 +275,8 @@ class RunHistory(msgspec.Struct):
 
     def resumed(self, item: WorkItem) -> bool:
         """Whether `item`'s result was carried over into a later invocation of a then unfinished run (ruling 3)."""
-        return self._made_by.get(item, _FIRST) < self._last_unfinished_start
+        # Most runs have one invocation, and are asked for every item.
+        return self._last_unfinished_start > _FIRST and self._made_by.get(item, _FIRST) < self._last_unfinished_start
 
     def made_by(self, item: WorkItem) -> str | None:
         """The id of the invocation that `item`'s current result comes from; None without a result."""
