@@ -2,8 +2,8 @@
 
 A runner starts a rollout (`POST /rollout`), is given a lease, and polls for the result with that lease (`GET
 /rollout/{id}/result`); each poll is answered at the next change of status. The string "0.4" itself never travels. This module
-decides what a valid body is and how long to wait before asking again (contract: rollout_protocol sections 2, 7, 8 and 16;
-requirement E20; ruling 7). What a finished rollout means to an evaluation is decided in `outcome`.
+decides what a valid body is (contract: rollout_protocol sections 2, 7 and 16; requirement E20; ruling 7). When to ask again is
+decided in `protocol_retries`, what a finished rollout means to an evaluation in `outcome`.
 
 Whose fault a bad value is shows in its type, as in h11: `LocalProtocolError` is ours, `RemoteProtocolError` the peer's. It must
 stay importable in the smallest rollout environment: no pydantic, no polars, no LiteLLM.
@@ -21,6 +21,14 @@ from urllib.parse import quote
 import msgspec
 
 from osmosis.pure.canonical import decode_json, well_formed
+from osmosis.pure.protocol_retries import GATEWAY_RETRY_DELAYS_SEC as GATEWAY_RETRY_DELAYS_SEC  # noqa: PLC0414 - one door
+from osmosis.pure.protocol_retries import GATEWAY_STATUSES as GATEWAY_STATUSES  # noqa: PLC0414
+from osmosis.pure.protocol_retries import POLL_TIMEOUT_MARGIN_SEC as POLL_TIMEOUT_MARGIN_SEC  # noqa: PLC0414
+from osmosis.pure.protocol_retries import RETRY_AFTER_BOUNDS_SEC as RETRY_AFTER_BOUNDS_SEC  # noqa: PLC0414
+from osmosis.pure.protocol_retries import RETRY_AFTER_DEFAULT_SEC as RETRY_AFTER_DEFAULT_SEC  # noqa: PLC0414
+from osmosis.pure.protocol_retries import TRANSPORT_RETRY_DELAYS_SEC as TRANSPORT_RETRY_DELAYS_SEC  # noqa: PLC0414
+from osmosis.pure.protocol_retries import retry_after_sec as retry_after_sec  # noqa: PLC0414
+from osmosis.pure.protocol_retries import retry_delay_sec as retry_delay_sec  # noqa: PLC0414
 
 PROTOCOL_VERSION: Final = "0.4"
 
@@ -43,15 +51,6 @@ DEFAULT_PORT: Final = 8000
 DEFAULT_RESULT_WAIT_TIMEOUT_SEC: Final = 30.0
 DEFAULT_POLLING_LEASE_TIMEOUT_SEC: Final = 120.0
 DEFAULT_RESULT_RETENTION_SEC: Final = 900.0
-
-# When to ask again. A schedule lists the delays before the second, third, ... try, in seconds (section 8).
-TRANSPORT_RETRY_DELAYS_SEC: Final = (0.1, 0.5)
-GATEWAY_RETRY_DELAYS_SEC: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-GATEWAY_STATUSES: Final = frozenset({502, 503, 504})
-RETRY_AFTER_DEFAULT_SEC: Final = 1.0
-RETRY_AFTER_BOUNDS_SEC: Final = (0.05, 60.0)
-POLL_TIMEOUT_MARGIN_SEC: Final = 10.0
-"""A poll may take this much longer than the server's own `result_wait_timeout_sec` before the client gives up on it."""
 
 CANCEL_TIMEOUT_SEC: Final = 5.0
 
@@ -383,24 +382,3 @@ def in_flight_limit(requested: int | None, capacity: int | None) -> int:
     if wanted is None or most is None:
         return wanted or most or 1
     return min(wanted, most)
-
-
-def retry_after_sec(header: str | None) -> float:
-    """Seconds to wait after a 429 with this `Retry-After` header; HTTP dates are not supported (section 8)."""
-    try:
-        seconds = float(header) if header is not None else RETRY_AFTER_DEFAULT_SEC
-    except ValueError:
-        return RETRY_AFTER_DEFAULT_SEC
-    low, high = RETRY_AFTER_BOUNDS_SEC
-    return RETRY_AFTER_DEFAULT_SEC if math.isnan(seconds) else min(max(seconds, low), high)
-
-
-def retry_delay_sec(schedule: tuple[float, ...], failures: int, *, left_sec: float, poll_timeout_sec: float) -> float | None:
-    """Seconds to wait before polling again after `failures` failures in a row (from 1), or None to give up.
-
-    `left_sec` is the time until the lease runs out: a retry that could not be answered before then is pointless.
-    """
-    if failures > len(schedule):
-        return None
-    delay = schedule[failures - 1]
-    return delay if delay + poll_timeout_sec <= left_sec else None
