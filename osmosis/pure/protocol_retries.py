@@ -1,7 +1,7 @@
 """When a runner asks a rollout server again: rollout protocol 0.4, section 8.
 
-A schedule lists the delays before the second, third, ... try, in seconds. `osmosis.pure.protocol` has the records, and hands these
-names on.
+A schedule lists the delays before the second, third, ... try, in seconds. `osmosis.pure.protocol` has the records, and
+hands these names on.
 """
 
 from __future__ import annotations
