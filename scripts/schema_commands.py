@@ -16,7 +16,7 @@ from osmosis.pure.log_page import LogEntry
 from osmosis.pure.metrics_file import Metrics, Summary
 from osmosis.pure.plan import RunInputs
 from osmosis.pure.regrading import Regraded
-from osmosis.pure.report import NextStep, RunStatus
+from osmosis.pure.report import Counts, NextStep, Planned, RunStatus
 from osmosis.pure.rubric_report import RubricStatus
 from osmosis.shell.cli.audit_result import AuditResource
 from osmosis.shell.cli.cassette_result import DiffResource, InspectResource, PruneResource
@@ -37,10 +37,8 @@ from osmosis.shell.cli.run_events import (
     MILESTONE,
     PLANNED,
     PROGRESS,
-    Counts,
     Finished,
     Milestone,
-    Planned,
 )
 from osmosis.shell.cli.run_info_result import RunInfo
 from osmosis.shell.cli.run_list_result import ListExtra, RunItem

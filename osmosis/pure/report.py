@@ -13,11 +13,8 @@ import msgspec
 from osmosis.pure.journal import Status, WorkItem
 
 
-class PlanSummary(msgspec.Struct, frozen=True):
-    """What is about to run; shown as the plan table before anything is dispatched.
-
-    `carried` are the results of earlier invocations that this one keeps.
-    """
+class Planned(msgspec.Struct, frozen=True):
+    """What is about to run, without the results that are carried over: the plan as programs get it."""
 
     run_name: str
     rollout: str
@@ -34,14 +31,22 @@ class PlanSummary(msgspec.Struct, frozen=True):
     branch: str | None = None
     commit_sha: str | None = None
     cassette: str | None = None
+
+
+class PlanSummary(Planned, frozen=True):
+    """What is about to run; shown as the plan table before anything is dispatched.
+
+    `carried` are the results of earlier invocations that this one keeps.
+    """
+
     carried: tuple[ItemFinished, ...] = ()
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct, frozen=True):
     """Counts over the whole run, carried-over results included. `scored` leaves skipped out; failed items count as scored.
 
-    `working` names the items in flight, in the order of their dispatch. `waiting` rollouts have a model call that waits for a
-    provider's rate limit; the first of them tries again in `next_try_s` seconds.
+    `waiting` rollouts have a model call that waits for a provider's rate limit; the first of them tries again in `next_try_s`
+    seconds.
     """
 
     total: int
@@ -55,6 +60,11 @@ class Progress(msgspec.Struct, frozen=True):
     tokens: int
     waiting: int = 0
     next_try_s: float | None = None
+
+
+class Progress(Counts, frozen=True):
+    """Counts, and which items are in flight, in the order of their dispatch (`working`)."""
+
     working: tuple[WorkItem, ...] = ()
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from osmosis.pure.checkup import checks
 from osmosis.pure.journal import Status, WorkItem
-from osmosis.pure.report import ItemFinished, Progress
+from osmosis.pure.report import Counts, ItemFinished, Progress
 from osmosis.shell.cli.doctor_result import doctor_error, doctor_grid
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
 from osmosis.shell.cli.present import event_document, json_line
 from osmosis.shell.cli.result import ListResult
-from osmosis.shell.cli.run_events import ITEM_FINISHED, PROGRESS, Counts, finished_event
+from osmosis.shell.cli.run_events import ITEM_FINISHED, PROGRESS, finished_event
 from tests.golden.test_cli import SECRET, written
 from tests.strategies.cli_records import FOLLOWED, RESULTS, WORRIED
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from osmosis.pure.report import ItemFinished, PlanSummary, Progress
+from osmosis.pure.report import Counts, ItemFinished, Planned, PlanSummary, Progress
 from osmosis.shell.cli.output import Output
 from osmosis.shell.evaluation.clock import utc_now
 
@@ -16,26 +16,6 @@ PLANNED = "run.planned"
 MILESTONE = "run.milestone"
 ITEM_FINISHED = "item.finished"
 PROGRESS = "run.progress"
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """`data` of `run.planned`: the plan without the results that are carried over."""
-
-    run_name: str
-    rollout: str
-    entrypoint: str
-    model_path: str
-    dataset_label: str
-    selected_rows: int
-    total_rows: int
-    runs_per_row: int
-    work_items: int
-    pending: int
-    recorded: int
-    output_path: str
-    branch: str | None
-    commit_sha: str | None
-    cassette: str | None
 
 
 class Milestone(msgspec.Struct, frozen=True):
@@ -58,22 +38,6 @@ class Finished(msgspec.Struct, frozen=True):
     duration_ms: float
     tokens: int | None
     cost_usd: float | None
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """`data` of `run.progress`: counts over the whole run, whenever they change."""
-
-    total: int
-    done: int
-    succeeded: int
-    failed: int
-    skipped: int
-    scored: int
-    passed: int
-    in_flight: int
-    waiting: int
-    next_try_s: float | None
-    tokens: int
 
 
 class EventDisplay:
