@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from osmosis.pure.cassette import CallKey, Cassette, RecordedCall, fingerprint
+from osmosis.pure.members import encode_value
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -113,7 +114,7 @@ def calls_by_row(cassette: Cassette) -> tuple[tuple[int, int], ...]:
 
 
 def _answer(call: RecordedCall) -> bytes:
-    return msgspec.json.encode((call.status, call.body, call.events))
+    return encode_value((call.status, call.body, call.events))
 
 
 def _lines(cassette: Cassette, keys: Iterable[CallKey]) -> tuple[CallLine, ...]:

@@ -10,8 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from osmosis.pure.event_stream import decode_member
-from osmosis.pure.request_policy import join_object
+from osmosis.pure.members import decode_member, join_members, read_members
 from osmosis.pure.usage import CallUsage, UsageDetails, read_details, read_usage
 
 BAD_GATEWAY = 502
@@ -20,10 +19,6 @@ MESSAGE_LIMIT = 1000
 
 KEY_REJECTED = (401, 403)
 """Statuses by which a provider says that the key is wrong or may not do this."""
-
-_UNREADABLE = (msgspec.DecodeError, RecursionError)
-
-_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Redactor(Protocol):
@@ -65,8 +60,8 @@ def read_completion(status: int, body: bytes, retry_after: str | None = None) ->
     if status != 200:
         return provider_error(status, body.decode("utf-8", "replace"), retry_after)
     try:
-        members = {name: bytes(value) for name, value in _raw_object.decode(body).items()}
-    except _UNREADABLE:
+        members = read_members(body)
+    except ValueError:
         return ProviderError(BAD_GATEWAY, f"the provider's answer is not a JSON object: {_excerpt(body)}", status)
     if "choices" not in members:
         if members.get("error", b"null") != b"null":
@@ -93,7 +88,7 @@ def provider_error(status: int | None, message: str, retry_after: str | None = N
 def write_completion(completion: Completion, client_model: str) -> bytes:
     """The body for the client: the provider's members in the provider's order, with the client's `model`."""
     model = msgspec.json.encode(client_model)
-    return join_object({**completion.members, "model": model})
+    return join_members({**completion.members, "model": model})
 
 
 def error_body(status: int, message: str) -> bytes:

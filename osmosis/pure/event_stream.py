@@ -13,13 +13,10 @@ from typing import Any
 
 import msgspec
 
-from osmosis.pure.request_policy import join_object
+from osmosis.pure.members import decode_member, join_members, read_members
 from osmosis.pure.usage import CallUsage, UsageDetails, read_details, read_usage
 
 _BOUNDARY = re.compile(rb"\r?\n\r?\n")
-_UNREADABLE = (msgspec.DecodeError, RecursionError)
-
-_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Choice(msgspec.Struct):
@@ -75,8 +72,8 @@ def read_event(raw: bytes) -> StreamEvent:
     if payload == b"[DONE]":
         return StreamEvent(raw, terminal=True)
     try:
-        members = {name: bytes(value) for name, value in _raw_object.decode(payload).items()}
-    except _UNREADABLE:
+        members = read_members(payload)
+    except ValueError:
         return StreamEvent(raw)
     usage = decode_member(members, "usage")
     return StreamEvent(
@@ -98,15 +95,7 @@ def write_event(event: StreamEvent, client_model: str) -> bytes:
     if members["model"] == model:
         return event.raw + b"\n\n"
     others = [line for line in event.raw.splitlines() if not line.startswith(b"data:")]
-    return b"\n".join([*others, b"data: " + join_object({**members, "model": model})]) + b"\n\n"
-
-
-def decode_member(members: dict[str, bytes], name: str) -> Any:
-    """The decoded value of one member; None when it is missing or not JSON."""
-    try:
-        return msgspec.json.decode(members.get(name, b"null"))
-    except _UNREADABLE:
-        return None
+    return b"\n".join([*others, b"data: " + join_members({**members, "model": model})]) + b"\n\n"
 
 
 def _payload(raw: bytes) -> bytes | None:
@@ -117,5 +106,5 @@ def _payload(raw: bytes) -> bytes | None:
 def _finished(choices: bytes) -> bool:
     try:
         return any(choice.finish_reason is not None for choice in _choices.decode(choices))
-    except _UNREADABLE:
+    except (msgspec.DecodeError, RecursionError):
         return False

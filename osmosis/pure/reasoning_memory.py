@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from osmosis.pure.canonical import decode_json
-from osmosis.pure.request_policy import join_object
+from osmosis.pure.members import encode_value, join_members, read_members
 from osmosis.pure.responses_request import REASONING_ITEMS
 
 REMEMBERED = ("reasoning_content", "thinking_blocks", "reasoning_details", REASONING_ITEMS)
@@ -23,8 +21,6 @@ REMEMBERED = ("reasoning_content", "thinking_blocks", "reasoning_details", REASO
 
 Memory = dict[str, dict[str, Any]]
 """Reasoning members by the id of the tool call that they came with."""
-
-_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def remembered(message: Mapping[str, Any]) -> Memory:
@@ -47,8 +43,7 @@ def with_reasoning(body: bytes, memory: Memory) -> bytes:
     completed = [_completed(message, memory) for message in messages]
     if completed == messages:
         return body
-    members = {name: bytes(value) for name, value in _raw.decode(body).items()}
-    return join_object(members | {"messages": msgspec.json.encode(completed)})
+    return join_members(read_members(body) | {"messages": encode_value(completed)})
 
 
 def _completed(message: Any, memory: Memory) -> Any:

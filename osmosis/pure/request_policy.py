@@ -15,7 +15,6 @@ Values are carried over as the bytes that the client sent: numbers, escapes and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -25,15 +24,13 @@ import msgspec
 from osmosis.pure.canonical import DuplicateKeyError
 from osmosis.pure.control_fields import CONTROL_FIELDS, CONTROL_PREFIXES
 from osmosis.pure.errors import Problem
+from osmosis.pure.members import encode_value, join_members, read_members
 from osmosis.pure.nesting import decode_shallow
 
 ENVELOPE_FIELDS = ("model", "messages", "stream", "stream_options", "n")
 """Fields that the bridge itself reads. They have one place, the top level (ruling 17)."""
 
 EXTRA = "extra_body"
-
-_raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_compact = json.JSONEncoder(separators=(",", ":"))
 
 
 class ProviderKind(StrEnum):
@@ -167,45 +164,24 @@ _METADATA_RULES = {
 
 
 def _shape(body: bytes, fields: Mapping[str, Any], model: str, model_path: str) -> UpstreamRequest:
-    values = _raw_values(body, fields)
+    values = read_members(body)
     extra = values.pop(EXTRA, None)
     if isinstance(fields.get(EXTRA), dict):
         assert extra is not None  # `values` has the keys of `fields`
-        values |= _raw_values(extra, fields[EXTRA])
+        values |= read_members(extra)
     stream = fields.get("stream") is True
     options = fields.get("stream_options") or {}
-    own_model = _encode(model)
+    own_model = encode_value(model)
     upstream = {"model": own_model} | values | {"model": own_model}
     plain_body = None
     if stream:
         if "include_usage" not in options:
-            plain_body = join_object(upstream)
-        upstream["stream_options"] = _encode({**options, "include_usage": True})
+            plain_body = join_members(upstream)
+        upstream["stream_options"] = encode_value({**options, "include_usage": True})
     return UpstreamRequest(
-        body=join_object(upstream),
+        body=join_members(upstream),
         client_model=fields.get("model") or model_path,
         stream=stream,
         wants_usage=options.get("include_usage") is True,
         plain_body=plain_body,
     )
-
-
-def _raw_values(source: bytes, fields: Mapping[str, Any]) -> dict[str, bytes]:
-    """The value of each key as bytes of `source`; text that msgspec cannot read (lone surrogates) is spelled anew."""
-    try:
-        return {name: bytes(value) for name, value in _raw_object.decode(source).items()}
-    except msgspec.DecodeError:
-        return {name: _encode(value) for name, value in fields.items()}
-
-
-def _encode(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # With ASCII escapes a lone surrogate stays what the client wrote.
-        return _compact.encode(value).encode("ascii")
-
-
-def join_object(values: Mapping[str, bytes]) -> bytes:
-    """A JSON object from its members, each value already JSON."""
-    return b"{" + b",".join(_encode(name) + b":" + value for name, value in values.items()) + b"}"

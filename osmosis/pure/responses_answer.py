@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-import msgspec
-
 from osmosis.pure.completion import BAD_GATEWAY
-from osmosis.pure.event_stream import StreamEvent, decode_member
+from osmosis.pure.event_stream import StreamEvent
+from osmosis.pure.members import decode_member, encode_value
+from osmosis.pure.nesting import decode_shallow
 from osmosis.pure.responses_request import REASONING_ITEMS
 
 _STATUSES = {"rate_limit_exceeded": 429, "invalid_prompt": 400, "invalid_request_error": 400, "invalid_image": 400}
@@ -24,19 +24,19 @@ DONE = b"data: [DONE]\n\n"
 def chat_answer(body: bytes) -> bytes:
     """The chat completion for a whole Response. What is no Response, or one that failed, becomes an object with `error`."""
     try:
-        response = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+        response = decode_shallow(body)
+    except ValueError:
         return body
     if not isinstance(response, dict) or not isinstance(response.get("output"), list):
         return body
     if response.get("status") not in ("completed", "incomplete"):
-        return msgspec.json.encode({"error": _failure(response)})
+        return encode_value({"error": _failure(response)})
     message, logprobs = _message(response["output"])
     choice = {"index": 0, "message": message, "finish_reason": _finish_reason(response, message), "logprobs": logprobs}
     answer = {**_head(response, "chat.completion"), "choices": [choice]}
     if (usage := chat_usage(response.get("usage"))) is not None:
         answer["usage"] = usage
-    return msgspec.json.encode(answer)
+    return encode_value(answer)
 
 
 def chat_usage(usage: object) -> dict[str, Any] | None:
@@ -216,7 +216,7 @@ class StreamTranslation:
 
     @staticmethod
     def _event(value: dict[str, Any]) -> bytes:
-        return b"data: " + msgspec.json.encode(value) + b"\n\n"
+        return b"data: " + encode_value(value) + b"\n\n"
 
     _HANDLERS: ClassVar[dict[str, Callable[[Any, dict[str, Any]], Iterator[bytes]]]] = {
         "response.created": _begin,

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from osmosis.pure.canonical import decode_json
 from osmosis.pure.errors import Problem
-from osmosis.pure.request_policy import Refusal, join_object
+from osmosis.pure.members import encode_value, join_members, read_members
+from osmosis.pure.request_policy import Refusal
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
@@ -34,8 +33,6 @@ _CONVERTED = frozenset(
     {"messages", "n", "stream_options", "response_format", "verbosity", "text", "reasoning_effort", "reasoning", "tools"}
     | {"tool_choice", "logprobs", "include", "store", *_LIMITS}
 )
-
-_raw = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Problems:
@@ -58,8 +55,8 @@ def responses_request(body: bytes) -> bytes | Refusal:
         converted |= convert(fields, problems)
     if problems.found:
         return Refusal(tuple(problems.found))
-    carried = {name: bytes(value) for name, value in _raw.decode(body).items() if name not in _CONVERTED and value != b"null"}
-    return join_object(carried | {name: msgspec.json.encode(value) for name, value in converted.items()})
+    carried = {name: value for name, value in read_members(body).items() if name not in _CONVERTED and value != b"null"}
+    return join_members(carried | {name: encode_value(value) for name, value in converted.items()})
 
 
 # --- Messages ------------------------------------------------------------------------------------------------------------
@@ -143,7 +140,7 @@ def _call(call: object, where: str, problems: _Problems) -> Iterator[dict[str, A
         yield {"type": "custom_tool_call", "call_id": call.get("id"), "name": inner.get("name"), "input": inner.get("input")}
     else:
         arguments = inner.get("arguments")
-        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        text = arguments if isinstance(arguments, str) else encode_value(arguments).decode()
         yield {"type": "function_call", "call_id": call.get("id"), "name": inner.get("name"), "arguments": text}
 
 
@@ -152,7 +149,7 @@ def _returned(message: dict[str, Any], where: str, problems: _Problems) -> Itera
     if isinstance(content, list):
         output: Any = [_part(part, f"{where}.content[{index}]", problems) for index, part in enumerate(content)]
     else:
-        output = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+        output = content if isinstance(content, str) else encode_value(content).decode()
     yield {"type": "function_call_output", "call_id": message.get("tool_call_id"), "output": output}
 
 

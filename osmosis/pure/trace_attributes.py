@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from osmosis.pure.canonical import decode_json
-from osmosis.pure.event_stream import decode_member
+from osmosis.pure.members import decode_member
 from osmosis.pure.providers import Endpoint
 from osmosis.pure.usage import CallUsage
 

@@ -74,14 +74,15 @@ def read_usage(usage: object) -> CallUsage | None:
     A missing total is the sum of the parts; a missing part is what the other leaves of the total. With a total alone the
     split is unknown and the total stands as the prompt, so that both sums of E18 stay right.
 
-    None when there is no usage: not an object, no count at all, any count that is not an integer from 0 to `MAX_COUNT`
-    (booleans are not integers), or nothing but zeros. Every call has a prompt, so all zeros is how some gateways spell
+    None when there is no usage: not an object, no count at all, any count that is not a whole number from 0 to `MAX_COUNT`
+    (booleans are no numbers), or nothing but zeros. Every call has a prompt, so all zeros is how some gateways spell
     "the provider did not say".
     """
     if not isinstance(usage, dict):
         return None
-    prompt, completion, total = stated = [_first(usage, keys) for keys in (_PROMPT_KEYS, _COMPLETION_KEYS, _TOTAL_KEYS)]
-    if not any(stated) or not (_is_none_or_count(prompt) and _is_none_or_count(completion) and _is_none_or_count(total)):
+    stated = [_first(usage, keys) for keys in (_PROMPT_KEYS, _COMPLETION_KEYS, _TOTAL_KEYS)]
+    prompt, completion, total = counts = [_count(value) for value in stated]
+    if not any(counts) or stated.count(None) != counts.count(None):
         return None
     if total is None:
         total = (prompt or 0) + (completion or 0)
@@ -151,12 +152,10 @@ def _first_count(places: tuple[dict[str, Any], ...], keys: tuple[str, ...]) -> i
     return None
 
 
-def _is_none_or_count(value: object) -> bool:
-    return value is None or _count(value) is not None
-
-
 def _count(value: object) -> int | None:
-    """`value` if it is a number of tokens. JSON's true and false are integers to Python alone."""
+    """`value` if it is a number of tokens. JSON knows no integers, so 10.0 is one; its true and false are none."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None
 
 

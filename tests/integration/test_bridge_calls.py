@@ -64,6 +64,23 @@ async def test_an_answer_arrives_as_it_was_given():
         assert front.bridge.take_usage("r") == (CallUsage(3, 2, 9),)
 
 
+async def test_whoever_asks_hears_of_every_failed_call():
+    """What a rollout gets instead of a completion is told with its id, its status and a cause without secrets."""
+    heard = []
+
+    async def refuse(*_):
+        return web.json_response({"error": {"message": f"no credit left on {KEY}"}}, status=402)
+
+    async with serving(refuse) as stub, bridged(stub.url, on_call_failed=lambda *told: heard.append(told)) as front:
+        assert (await front.ask(QUESTION))[0] == 402
+        assert (await front.ask(b"no json"))[0] == 400
+        assert (await front.ask({**QUESTION, "api_key": "x"}))[0] == 400
+    assert [(rollout, status) for rollout, status, _ in heard] == [("r", 402), ("r", 400), ("r", 400)]
+    assert "no credit left" in heard[0][2]
+    assert KEY not in str(heard)
+    assert "api_key" in heard[2][2]
+
+
 async def test_without_a_model_the_configured_one_is_echoed():
     """A client that names no model is answered with the configured path."""
     async with serving(answers()) as stub, bridged(stub.url) as front:

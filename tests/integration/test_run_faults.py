@@ -146,6 +146,17 @@ async def test_a_server_that_went_deaf_is_not_waited_for(workspace: Workspace) -
     assert "330 s" not in log
 
 
+async def test_the_log_has_the_cause_of_a_failed_model_call(workspace: Workspace) -> None:
+    """A client that tells its rollout nothing but the status costs nobody the cause: it is in the log, with row and status."""
+    workspace.write_rows("echo one", "broken two")
+    await workspace.run("--name", "causes", "--json")
+    lines = (workspace.run_directory("causes") / "logs.txt").read_text().splitlines()
+    told = [line for line in lines if "a model call failed" in line]
+    assert told
+    assert all("row 1 run 0: a model call failed: " in line and '"status":502' in line for line in told)
+    assert all("out of order" in line for line in told)
+
+
 async def test_item_faults_fail_the_item_and_the_run_goes_on(workspace: Workspace) -> None:
     """A NaN reward, a workflow that raises, one that takes too long, a broken provider: failed, each with its reason."""
     workspace.write_config(evaluation="agent_workflow_timeout_s = 8")

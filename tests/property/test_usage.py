@@ -17,7 +17,7 @@ from osmosis.pure.usage import (
 )
 from tests.strategies.numbers import call_usages, counts, trajectory_usages
 
-NOT_COUNTS = [-1, True, False, 1.0, "12", [], {}, float("nan"), MAX_COUNT + 1]
+NOT_COUNTS = [-1, True, False, 1.5, "12", [], {}, float("nan"), MAX_COUNT + 1]
 
 
 @given(counts, counts, counts, st.booleans())
@@ -63,6 +63,11 @@ def test_all_zero_usage_is_absent():
 def test_what_is_not_a_count_is_not_used(key, bad):
     """One value that is no count makes the whole usage unusable: nothing is guessed from the rest."""
     assert read_usage({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7} | {key: bad}) is None
+
+
+def test_whole_numbers_count_however_they_are_written():
+    """JSON has no integers: a gateway that writes 3.0 tokens means 3."""
+    assert read_usage({"prompt_tokens": 3.0, "completion_tokens": 4, "total_tokens": 7.0}) == CallUsage(3, 4, 7)
 
 
 @given(st.lists(call_usages, min_size=1), st.none() | trajectory_usages)

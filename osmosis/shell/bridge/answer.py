@@ -26,7 +26,8 @@ from osmosis.pure.completion import (
     read_completion,
     write_completion,
 )
-from osmosis.pure.event_stream import decode_member, read_event, split_events, write_event
+from osmosis.pure.event_stream import read_event, split_events, write_event
+from osmosis.pure.members import decode_member
 from osmosis.pure.model_prices import ModelPrice, call_cost
 from osmosis.pure.providers import Endpoint, Wire
 from osmosis.pure.reasoning_memory import remembered, with_reasoning
@@ -51,6 +52,9 @@ LINGER_SECONDS = 0.05
 
 RETRY_COUNT = "x-stainless-retry-count"
 """The header in which the OpenAI SDKs say how often they sent this call before."""
+
+OnCallFailed = Callable[[str, int, str], None]
+"""Called with the rollout's id, the HTTP status that it gets, and the cause in one redacted line."""
 
 TRICKLE_AFTER_SECONDS = 90.0
 TRICKLE_SECONDS = 30.0
@@ -99,6 +103,7 @@ class Answerer:
         redactor: Redactor,
         recorder: Recorder | None,
         on_provider_rejected: Callable[[str], None],
+        on_call_failed: OnCallFailed,
         gate: Gate | None,
         price: ModelPrice | None,
         tracing: Tracing | None,
@@ -115,7 +120,8 @@ class Answerer:
         self._redactor = redactor
         self._keys = KeyRedactor(value for value in (endpoint.api_key, token) if value and len(value) >= SHORTEST_KEY)
         self._recorder = recorder
-        self._on_provider_rejected = on_provider_rejected
+        self.on_provider_rejected = on_provider_rejected
+        self.on_call_failed = on_call_failed
         self._rejected = False
         self._commit_seconds = commit_seconds
         self._ping_seconds = ping_seconds
@@ -172,11 +178,11 @@ class Answerer:
                 outcome = read_completion(reply.status, body, reply.retry_after)
                 self._trace(reply, outcome)
         except CallFailed as failure:
-            return self._error_answer(failure.error)
+            return self._error_answer(rollout, failure.error)
         if isinstance(outcome, ProviderError):
             if not reply.recorded:
                 self._record_refusal(rollout, request, outcome, body)
-            return self._error_answer(outcome)
+            return self._error_answer(rollout, outcome)
         self._count(rollout, outcome.usage, outcome.details)
         self._remember(rollout, outcome)
         if self._recorder is not None and not reply.recorded:
@@ -224,8 +230,8 @@ class Answerer:
             error = failure.error
         # The context is left, so nobody else writes from here on.
         if not writer.begun:
-            return _response(self._error_answer(error))
-        message = self._report(error)
+            return _response(self._error_answer(rollout, error))
+        message = self._report(rollout, error)
         await writer.write(b"event: error\ndata: " + error_body(error.status, message) + b"\n\n" + DONE)
         return await writer.finish()
 
@@ -298,17 +304,19 @@ class Answerer:
             return
         self._recorder.record(rollout, request, status=status, body=body)
 
-    def _error_answer(self, error: ProviderError) -> WholeAnswer:
-        return WholeAnswer(error.status, error_body(error.status, self._report(error)), error.retry_after)
+    def _error_answer(self, rollout: Rollout, error: ProviderError) -> WholeAnswer:
+        return WholeAnswer(error.status, error_body(error.status, self._report(rollout, error)), error.retry_after)
 
-    def _report(self, error: ProviderError) -> str:
-        """The redacted message of `error`; a rejected key is reported to the run as well, once."""
+    def _report(self, rollout: Rollout, error: ProviderError) -> str:
+        """The redacted message of `error`. The run hears it as well: many clients show their rollout nothing but the status. It
+        hears of a rejected key once."""
         message = one_line(self._keys.text(self._redactor.text(error.message)))
+        self.on_call_failed(rollout.id, error.status, message)
         if error.key_rejected and not self._rejected:
             self._rejected = True
             variable = self._endpoint.api_key_variable
             key = f"the key in {variable}" if variable else "a call without a key"
-            self._on_provider_rejected(
+            self.on_provider_rejected(
                 f"{self._endpoint.host} rejected {key} for {self._endpoint.model_path} "
                 f"(HTTP {error.provider_status}): {message}"
             )

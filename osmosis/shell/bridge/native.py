@@ -18,10 +18,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import httpx
-import msgspec
 
 from osmosis.pure.canonical import decode_json
 from osmosis.pure.completion import BAD_GATEWAY, ProviderError
+from osmosis.pure.members import encode_value
 from osmosis.pure.native_call import Fields, StandardFields, error_text, lost_fields, native_completion, sort_fields
 from osmosis.pure.native_providers import native_problems
 from osmosis.pure.providers import Endpoint
@@ -84,7 +84,7 @@ class Native:
         if isinstance(answer, Reply):
             yield answer
         elif not request.stream:
-            body = msgspec.json.encode(native_completion(answer.model_dump(exclude_none=True)))
+            body = encode_value(native_completion(answer.model_dump(exclude_none=True)))
             yield Reply(200, "application/json", None, _once(body))
         else:
             try:
@@ -242,7 +242,7 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
 async def _events(chunks: Any) -> AsyncIterator[bytes]:
     try:
         async for chunk in chunks:
-            yield b"data: " + msgspec.json.encode(native_completion(chunk.model_dump(exclude_none=True))) + b"\n\n"
+            yield b"data: " + encode_value(native_completion(chunk.model_dump(exclude_none=True))) + b"\n\n"
     except Exception as error:
         status, text, _ = _understand(error)
         raise CallFailed(ProviderError(BAD_GATEWAY, f"the provider's answer broke off: {text}", status)) from error

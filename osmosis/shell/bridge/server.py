@@ -25,7 +25,7 @@ from osmosis.pure.request_policy import InvalidBody, Refusal, UpstreamRequest, s
 from osmosis.pure.retry_policy import BACKOFF_SECONDS
 from osmosis.pure.tunnel import PROOF_HEADER, proof
 from osmosis.pure.usage import CallUsage
-from osmosis.shell.bridge.answer import TRICKLE_AFTER_SECONDS, Answerer, error_response, rejection_response
+from osmosis.shell.bridge.answer import TRICKLE_AFTER_SECONDS, Answerer, OnCallFailed, error_response, rejection_response
 from osmosis.shell.bridge.event_writer import COMMIT_SECONDS, PING_SECONDS
 from osmosis.shell.bridge.gate import Gate, process_ceiling
 from osmosis.shell.bridge.recorder import Recorder
@@ -46,10 +46,11 @@ class Bridge:
     """The model endpoint of one run.
 
     `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
-    401 or 403: no further call can succeed. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
-    finished call; with both, the cassette answers what it holds, and the rest is asked and kept. The bridge closes `record`
-    and `tracing` when it stops. `max_in_flight` limits the calls that the provider gets at once; below it the bridge adapts to
-    what the provider takes. `price` is the model's where the config states one.
+    401 or 403: no further call can succeed. `on_call_failed` hears of every call of a rollout that is answered with an error.
+    `replay` answers from a cassette and never calls the endpoint; `record` keeps each finished call; with both, the cassette
+    answers what it holds, and the rest is asked and kept. The bridge closes `record` and `tracing` when it stops.
+    `max_in_flight` limits the calls that the provider gets at once; below it the bridge adapts to what the provider takes.
+    `price` is the model's where the config states one.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Bridge:
         record: Recorder | None = None,
         replay: Cassette | None = None,
         on_provider_rejected: Callable[[str], None] = lambda _: None,
+        on_call_failed: OnCallFailed = lambda *_: None,
         backoff: tuple[float, ...] = BACKOFF_SECONDS,
         commit_seconds: float = COMMIT_SECONDS,
         ping_seconds: float = PING_SECONDS,
@@ -97,6 +99,7 @@ class Bridge:
             tracing=tracing,
             price=price_of(_priced(endpoint, replay), price),
             on_provider_rejected=on_provider_rejected,
+            on_call_failed=on_call_failed,
             commit_seconds=commit_seconds,
             ping_seconds=ping_seconds,
             hold_seconds=hold_seconds,
@@ -136,6 +139,11 @@ class Bridge:
         """
         self._public_url = url.rstrip("/")
         self._answerer.trickle_after = trickle_after
+
+    def report_to(self, *, on_provider_rejected: Callable[[str], None], on_call_failed: OnCallFailed) -> None:
+        """Who hears of calls that fail from now on."""
+        self._answerer.on_provider_rejected = on_provider_rejected
+        self._answerer.on_call_failed = on_call_failed
 
     def register(self, rollout_id: str, source_row: int, run_index: int) -> None:
         """Serve `rollout_id` from now on. Raises ValueError when the id is already known."""
@@ -261,26 +269,33 @@ class Bridge:
             rollout.tasks.discard(task)
 
     async def _answer(self, http: web.BaseRequest, rollout: Rollout) -> web.StreamResponse:
-        request = await self._read_request(http)
+        request = await self._read_request(http, rollout)
         if not isinstance(request, UpstreamRequest):
             return request
         if self._source is None:
             return rejection_response(UNKNOWN_ROLLOUT)
         return await self._answerer.answer(http, rollout, request, self._source)
 
-    async def _read_request(self, http: web.BaseRequest) -> UpstreamRequest | web.Response:
+    async def _read_request(self, http: web.BaseRequest, rollout: Rollout) -> UpstreamRequest | web.Response:
         if http.headers.get("Expect", "").lower() == "100-continue" and http.transport is not None:
             http.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             body = await http.read()
         except web.HTTPRequestEntityTooLarge:
-            return rejection_response(Rejection(413, f"the body is longer than {self._request_limit} bytes"))
+            return self._rejected(rollout, Rejection(413, f"the body is longer than {self._request_limit} bytes"))
         try:
             endpoint = self._endpoint
             shaped = shape_request(body, model=endpoint.model, model_path=endpoint.model_path, kind=endpoint.kind)
         except InvalidBody:
-            return rejection_response(INVALID_BODY)
-        return error_response(400, shaped.message) if isinstance(shaped, Refusal) else shaped
+            return self._rejected(rollout, INVALID_BODY)
+        if isinstance(shaped, Refusal):
+            self._answerer.on_call_failed(rollout.id, 400, shaped.message)
+            return error_response(400, shaped.message)
+        return shaped
+
+    def _rejected(self, rollout: Rollout, rejection: Rejection) -> web.Response:
+        self._answerer.on_call_failed(rollout.id, rejection.status, rejection.detail)
+        return rejection_response(rejection)
 
 
 def _priced(endpoint: Endpoint, replay: Cassette | None) -> Endpoint:

@@ -255,15 +255,10 @@ class Invocation:
             price=self._config.price,
             tracing=start_tracing(os.environ, endpoint, self._directory.name),
             max_in_flight=self._request.max_in_flight,
-            on_provider_rejected=self._provider_rejected,
         )
         stack.push_async_callback(bridge.stop, 0.0)
         await bridge.start(self._request.listener_port or 0)
         return bridge
-
-    def _provider_rejected(self, reason: str) -> None:
-        if self._session is not None:
-            self._session.provider_rejected(reason)
 
     def _welcome(self, server: RolloutProcess, assignment: Assignment) -> None:
         self._view.milestone(f"rollout server healthy on port {server.port}")

@@ -100,14 +100,11 @@ class Session:
         self._projections: list[Callable[[], object]] = []
         self._metrics_due = 0.0
         self._watch(server)
+        tools.bridge.report_to(on_provider_rejected=self._fault, on_call_failed=self._log_failed_call)
 
     def interrupt(self) -> None:
         """A signal arrived."""
         self._post(Interrupted(utc_now()))
-
-    def provider_rejected(self, reason: str) -> None:
-        """The model provider refused the credentials: every further call would fail alike."""
-        self._fault(reason)
 
     def tunnel_lost(self, reason: str) -> None:
         """Rollouts that are under way cannot reach their model any more; another tunnel would have another URL."""
@@ -337,6 +334,13 @@ class Session:
             self._tools.log.write(level, step, message, details)
         except OSError as error:
             self._fault(f"the log cannot be written: {_why(error)}")
+
+    def _log_failed_call(self, rollout_id: str, status: int, message: str) -> None:
+        """Many clients tell their rollout the status of a failed model call and not the cause, so it stands here."""
+        flight = self.state.in_flight.get(rollout_id)
+        where = rollout_id if flight is None else f"row {flight.item.row_index} run {flight.item.run_index}"
+        details = {"rollout_id": rollout_id, "status": status}
+        self._log("WARNING", "model", f"{where}: a model call failed: {shortened(message)}", details)
 
     def _log_result(self, result: Result) -> None:
         details = {"rollout_id": result.rollout_id, "status": result.status.value, "reward": result.reward}
