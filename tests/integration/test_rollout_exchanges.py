@@ -31,7 +31,7 @@ TERMINAL = {"success", "failure", "cancelled"}
 
 SERVERS: dict[str, dict[str, Any]] = {
     "recorded": {"result_wait_timeout_sec": 1.0, "polling_lease_timeout_sec": 4.0},
-    "hurried": {"result_wait_timeout_sec": 0.1, "polling_lease_timeout_sec": 0.4, "result_retention_sec": 2.0},
+    "hurried": {"result_wait_timeout_sec": 0.1, "polling_lease_timeout_sec": 0.4, "result_retention_sec": 6.0},
     "full": {"backend": "one"},
     "keyed": {"api_key": "the-key"},
 }
