@@ -114,7 +114,7 @@ def test_an_ambient_sample_comes_whole(paths):
 
 @pytest.mark.parametrize(
     ("workflow", "message", "category"),
-    [(Failing, "no answer", ErrorCategory.TIMEOUT), (Leaving, "3", ErrorCategory.AGENT_ERROR)],
+    [(Failing, "no answer", ErrorCategory.TIMEOUT), (Leaving, "SystemExit: 3", ErrorCategory.AGENT_ERROR)],
 )
 def test_a_failure_is_a_result(paths, workflow, message, category):
     """With its words and its category, and the process ends as if all were well."""
