@@ -28,7 +28,7 @@ TYPED = ("eval", "run", "configs/eval/word-problems.toml", "--dataset-file", "da
 RUN = WORKSPACE / ".osmosis" / "evals" / "demo"
 REPLAYED = ("--replay", "cassettes/word-problems.jsonl", "--yes", "--name", RUN.name)
 HALF_WAY = 0.55
-REPORT_SIZE = (1200, 1480)
+REPORT_SIZE = (1200, 1860)
 
 
 def half_way(screen: pyte.Screen) -> bool:
