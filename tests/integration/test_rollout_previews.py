@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from osmosis.pure.ownership import Run, Server
+from osmosis.pure.protocol import RolloutStatus
+from osmosis.shell.rollout.telemetry import OwnershipTelemetry
 from tests.integration.rollout_server_process import INSTANCE_ID, rollout_server
-from tests.integration.workspaces import eventually
+from tests.integration.workspaces import PATIENCE, eventually
 
 PREVIEW_ROOT = "_OSMOSIS_ROLLOUT_PREVIEW_ROOT"
 
@@ -96,21 +99,25 @@ def test_a_link_in_the_place_of_a_preview_is_not_followed(tmp_path):
     with rollout_server(tmp_path / "trials", variables={PREVIEW_ROOT: str(previews)}) as server:
         assert server.run("r")["status"] == "success"
         server.process.terminate()
-        server.process.wait(90)
+        server.process.wait(PATIENCE)
     assert list(victim.iterdir()) == []
 
 
 class Collector:
-    """An OTLP collector that keeps what it was sent."""
+    """An OTLP collector that keeps what it was sent. It answers as long as `answering` is set."""
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.records: list[dict[str, Any]] = []
+        self.asked, self.answering = asyncio.Event(), asyncio.Event()
+        self.answering.set()
 
     async def take(self, request: web.Request) -> web.Response:
         """Answer with the next status that the test wants, 200 by default."""
         self.requests.append((request.path, dict(request.headers)))
+        self.asked.set()
+        await self.answering.wait()
         status = self.statuses.pop(0) if self.statuses else 200
         if status == 200:
             body = await request.json()
@@ -154,7 +161,7 @@ async def test_each_status_of_a_rollout_is_reported(tmp_path, collector):
         await asyncio.to_thread(server.run, "bad\nid")
         await asyncio.to_thread(server.run, "r-2")
         server.process.terminate()
-        await asyncio.to_thread(server.process.wait, 30)
+        await asyncio.to_thread(server.process.wait, PATIENCE)
     first = [record for record in taking.records if record["rollout_id"] == "r-1"]
     assert [record["status"] for record in first] == ["queued", "running", "grading", "success"]
     assert [record["event_sequence"] for record in first] == ["1", "2", "3", "4"]
@@ -177,9 +184,25 @@ async def test_each_status_of_a_rollout_is_reported(tmp_path, collector):
     assert len(taking.records) == 8
 
 
+async def test_what_is_on_its_way_at_the_end_is_not_sent_twice(collector):
+    """Closing waits for the answer to the request that is open, and then sends what has come since."""
+    taking, url = collector
+    taking.answering.clear()
+    telemetry = OwnershipTelemetry(url, Server("s"), {})
+    telemetry.note("r-1", Run(), RolloutStatus.QUEUED)
+    async with asyncio.timeout(PATIENCE):
+        await taking.asked.wait()
+    telemetry.note("r-2", Run(), RolloutStatus.QUEUED)
+    closing = asyncio.create_task(telemetry.close())
+    await asyncio.sleep(0)
+    taking.answering.set()
+    await closing
+    assert [record["rollout_id"] for record in taking.records] == ["r-1", "r-2"]
+
+
 async def test_no_collector_no_harm(tmp_path):
     """Rollouts end and the server stops, whoever does not listen."""
     with rollout_server(tmp_path, variables={"OSMOSIS_ROLLOUT_OTLP_ENDPOINT": "http://127.0.0.1:9"}) as server:
         assert (await asyncio.to_thread(server.run, "r"))["status"] == "success"
         server.process.terminate()
-        assert await asyncio.to_thread(server.process.wait, 30) is not None
+        assert await asyncio.to_thread(server.process.wait, PATIENCE) is not None

@@ -56,6 +56,7 @@ class OwnershipTelemetry:
         self._sequence = 0
         self._task: asyncio.Task[None] | None = None
         self._word = asyncio.Event()
+        self._closing = asyncio.Event()
         self._warned = False
 
     @classmethod
@@ -90,31 +91,39 @@ class OwnershipTelemetry:
             self._task = asyncio.get_running_loop().create_task(self._send_all(), name="ownership telemetry")
 
     async def close(self) -> None:
-        """Send what is left, but not for long."""
+        """Send what is left, but not for long. A request that is on its way is waited for: given up, it would be sent twice."""
         if self._task is None:
             return
+        self._closing.set()
+        self._word.set()
+        await asyncio.wait({self._task}, timeout=LAST_FLUSH_SEC)
         self._task.cancel()
         await asyncio.wait({self._task})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_FLUSH_SEC), self._client() as client:
-                while self._queue and await self._send_batch(client):
-                    pass
         if self._queue:
             self._warn(f"{len(self._queue)} records were not delivered before the server ended")
 
     async def _send_all(self) -> None:
         failures = 0
         async with self._client() as client:
-            while True:
+            while not self._closing.is_set():
                 await self._word.wait()
-                await asyncio.sleep(GATHER_SEC if failures == 0 else _RETRY_SEC[min(failures, len(_RETRY_SEC)) - 1])
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RETRY_SEC[min(failures, len(_RETRY_SEC)) - 1] if failures else GATHER_SEC):
+                        await self._closing.wait()
                 self._word.clear()
-                while self._queue:
-                    if not await self._send_batch(client):
-                        failures += 1
-                        self._word.set()
-                        break
+                if await self._send_queue(client):
                     failures = 0
+                else:
+                    failures += 1
+                    self._word.set()
+            await self._send_queue(client)
+
+    async def _send_queue(self, client: httpx.AsyncClient) -> bool:
+        """Send all records. False: some are left, since the collector does not take them now."""
+        while self._queue:
+            if not await self._send_batch(client):
+                return False
+        return True
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(timeout=REQUEST_TIMEOUT_SEC, headers=self._headers)
