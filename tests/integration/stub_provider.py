@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,6 +159,14 @@ async def raw_server(*scripts: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
         yield f"http://127.0.0.1:{port}/v1", requests
 
 
+@contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port at which nobody listens while the context lasts. One that was merely closed the system soon gives to others."""
+    with socket.socket() as keeper:
+        keeper.bind(("127.0.0.1", 0))
+        yield keeper.getsockname()[1]
+
+
 def compact(value: Any) -> bytes:
     """JSON without white space, as model servers send it."""
     return json.dumps(value, separators=(",", ":")).encode()
@@ -250,11 +259,13 @@ async def bridged(
     wire: Wire = Wire.CHAT,
     **options: Any,
 ) -> AsyncIterator[Front]:
-    """A bridge to `base_url` with rollout `r` (row 3, run 1) registered; retries wait no time unless told otherwise."""
+    """A bridge to `base_url` with rollout `r` (row 3, run 1) registered. Unless told otherwise retries wait no time, and a
+    stream begins when the provider answers, however long a slow machine takes for it."""
     rejected: list[str] = []
     provider, _, model = model_path.partition("/")
     endpoint = Endpoint(provider, model, base_url, "OPENAI_API_KEY" if key else None, key, wire)
     options.setdefault("backoff", ())
+    options.setdefault("commit_seconds", PATIENCE)
     bridge = Bridge(endpoint, token=TOKEN, redactor=redactor or Secrets(), on_provider_rejected=rejected.append, **options)
     await bridge.start()
     bridge.register("r", 3, 1)

@@ -33,9 +33,14 @@ def test_processor_time_of_a_process_and_of_its_tree(tmp_path: Path) -> None:
 
 def test_whoever_is_left_behind_is_ended_and_counted(tmp_path: Path) -> None:
     """A command that leaves its work to an orphan gains nothing: the orphan's time counts, and it lives no longer."""
-    orphan = SPEND.format(seconds=0.3) + "open('pid', 'w').write(str(__import__('os').getpid()))"
-    spawn = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', {program!r}], start_new_session=True)"
-    cost = measured(tmp_path, spawn.format(program=orphan))
+    # It has worked before the command ends, and ends when it is alone: how long either takes decides nothing.
+    orphan = SPEND.format(seconds=0.3) + "import os, sys; open('pid', 'w').write(str(os.getpid())); print(flush=True)"
+    spawn = (
+        "import subprocess, sys; pipe = subprocess.PIPE; "
+        "subprocess.Popen([sys.executable, '-c', {program!r}], start_new_session=True, stdin=pipe, stdout=pipe)"
+        ".stdout.readline()"
+    )
+    cost = measured(tmp_path, spawn.format(program=f"{orphan}; sys.stdin.read()"))
     assert (cost.code, cost.left) == (0, 1)
     assert cost.tree_cpu >= 0.3
     assert not alive(int((tmp_path / "pid").read_text()))

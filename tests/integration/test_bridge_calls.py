@@ -14,7 +14,17 @@ from aiohttp import web
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.usage import CallUsage
-from tests.integration.stub_provider import KEY, PATIENCE, TOKEN, answers, bridged, completion, raw_server, serving
+from tests.integration.stub_provider import (
+    KEY,
+    PATIENCE,
+    TOKEN,
+    answers,
+    bridged,
+    completion,
+    deaf_port,
+    raw_server,
+    serving,
+)
 
 QUESTION = {"model": "asked", "messages": [{"role": "user", "content": "2+2?"}]}
 
@@ -169,12 +179,11 @@ async def test_a_provider_that_breaks_off_is_a_bad_gateway(script):
 
 async def test_an_unreachable_provider_is_a_bad_gateway():
     """A refused connection is 502 and names host and port."""
-    async with raw_server(b"") as (url, _):
-        pass
-    async with bridged(url) as front:
-        status, body = await front.ask(QUESTION)
+    with deaf_port() as port:
+        async with bridged(f"http://127.0.0.1:{port}/v1") as front:
+            status, body = await front.ask(QUESTION)
     assert status == 502
-    assert url.split("/")[2] in json.loads(body)["detail"]
+    assert f"127.0.0.1:{port}" in json.loads(body)["detail"]
 
 
 async def test_redirects_are_not_followed():

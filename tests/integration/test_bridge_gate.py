@@ -202,13 +202,15 @@ async def test_the_openai_client_does_not_buy_twice():
         async def before_each(request: Any) -> None:
             tries.append(request.headers["x-stainless-retry-count"])
             if len(tries) == 2:
+                # Only the first try is in vain: a slow machine may take its time to answer the second.
+                request.extensions["timeout"] = dict.fromkeys(request.extensions["timeout"], PATIENCE)
                 release.set()
 
         transport: Any = openai.DefaultAsyncHttpxClient(event_hooks={"request": [before_each]})
         async with openai.AsyncOpenAI(base_url=url, api_key=TOKEN, timeout=0.5, max_retries=3, http_client=transport) as client:
             answer = await client.chat.completions.create(model="asked", messages=[{"role": "user", "content": "2+2?"}])
     assert answer.choices[0].message.content == "4"
-    assert tries[:2] == ["0", "1"]
+    assert tries == ["0", "1"]
     assert len(stub.seen) == 1
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.providers import Endpoint
 from osmosis.shell.bridge import preflight
-from tests.integration.stub_provider import KEY, answers, completion, raw_server, serving
+from tests.integration.stub_provider import KEY, answers, completion, deaf_port, raw_server, serving
 
 PAUSES = (0.0, 0.0)
 
@@ -89,10 +89,8 @@ async def test_models_that_take_another_limit_pass(takes):
 
 async def test_a_refused_connection_stops():
     """Nobody listens: the run stops at once and says where it tried to connect."""
-    async with raw_server(b"") as (url, _):
-        pass
-    with pytest.raises(OsmosisError, match="cannot connect") as caught:
-        await preflight(endpoint(url))
+    with deaf_port() as port, pytest.raises(OsmosisError, match="cannot connect") as caught:
+        await preflight(endpoint(url := f"http://127.0.0.1:{port}/v1"))
     assert caught.value.code is ErrorCode.NETWORK
     assert url in str(caught.value.hint)
 

@@ -100,5 +100,6 @@ async def test_traces_have_no_secret(monkeypatch):
         async with bridged(stub.url, key=KEY, redactor=redactor(), tracing=tracing) as front:
             await front.ask(QUESTION)
             await front.bridge.stop()
+            await collector.wait_spans(2)
     assert collector.spans
     assert leaked(collector.raw.decode("utf-8", "replace")) == []

@@ -34,12 +34,20 @@ class Collector:
     def __init__(self):
         self.raw = b""
         self.url = ""
+        self._more = asyncio.Condition()
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Keep an export request."""
         body = await request.read()
-        self.raw += gzip.decompress(body) if request.headers.get("Content-Encoding") == "gzip" else body
+        async with self._more:
+            self.raw += gzip.decompress(body) if request.headers.get("Content-Encoding") == "gzip" else body
+            self._more.notify_all()
         return web.Response(content_type="application/x-protobuf")
+
+    async def wait_spans(self, count: int) -> None:
+        """Wait until that many spans have come. A bridge stops in a few seconds, and sends in the background what is left."""
+        async with asyncio.timeout(PATIENCE), self._more:
+            await self._more.wait_for(lambda: len(self.spans) >= count)
 
     @property
     def spans(self):
@@ -92,6 +100,7 @@ async def test_one_span_a_rollout_and_one_a_call(monkeypatch):
         await front.ask(QUESTION)
         front.bridge.take_usage("r")
         await front.bridge.stop()
+        await collector.wait_spans(4)
     spans = collector.spans
     calls = [(attributes, span) for name, attributes, span in spans if name == "chat real-1"]
     [(rollout, parent)] = [(attributes, span) for name, attributes, span in spans if name == "invoke_agent rollout"]
@@ -129,6 +138,7 @@ async def test_a_call_whose_client_left_has_a_span_too(monkeypatch):
         call.cancel()
         await stub.wait_abandoned()
         await front.bridge.stop()
+        await collector.wait_spans(2)
     assert [attributes["error.type"] for name, attributes, _ in collector.spans if name.startswith("chat")] == ["cancelled"]
 
 

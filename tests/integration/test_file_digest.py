@@ -85,7 +85,7 @@ def test_chunks_given_up_half_way_leave_no_thread(tmp_path):
     with FileIO(file) as opened, suppress(ZeroDivisionError), hashed_chunks(opened, FingerprintHasher()) as chunks:
         next(chunks)
         raise ZeroDivisionError
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before  # a thread of somebody else may have ended meanwhile
     assert chunks.gi_frame is not None  # type: ignore[attr-defined] # it stands half way
 
 

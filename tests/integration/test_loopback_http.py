@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from osmosis.shell.evaluation.loopback_http import Answer, Connection, LoopbackHttp, NoAnswer, field_value
+from tests.integration.stub_provider import deaf_port
 
 SOON = 90.0
 """Seconds for what happens at once."""
@@ -175,7 +176,7 @@ async def test_connections_are_kept_unless_somebody_closes_them():
     """One connection for one question after the other; after `Connection: close` and after a pause another one."""
     closing = WHOLE.replace(b"Content-Length", b"Connection: close\r\nContent-Length")
     async with serving((WHOLE, WHOLE, closing), (WHOLE,)) as peer:
-        client = LoopbackHttp(peer.url)
+        client = LoopbackHttp(peer.url, idle=SOON)
         assert [await client.get("/a", within=SOON) for _ in range(4)] == [HELLO] * 4
         client.close()
     assert [len(asked) for asked in peer.asked] == [3, 1]
@@ -189,7 +190,7 @@ async def test_connections_are_kept_unless_somebody_closes_them():
 async def test_what_is_sent_is_one_request():
     """Method, path, host, further headers, and a body with its length."""
     async with serving((WHOLE, WHOLE)) as peer:
-        client = LoopbackHttp(peer.url)
+        client = LoopbackHttp(peer.url, idle=SOON)
         await client.get("/a%20b", headers="X-Lease: t\r\n", within=SOON)
         await client.post("/c", b'{"d":1}', within=SOON)
         client.close()
@@ -204,14 +205,14 @@ async def test_what_is_sent_is_one_request():
 async def test_only_questions_are_repeated_on_a_closed_connection():
     """A kept connection that closes without a word: `GET` is sent again, once; `POST` may have had its effect and is not."""
     async with serving((WHOLE, None), (None,)) as peer:
-        client = LoopbackHttp(peer.url)
+        client = LoopbackHttp(peer.url, idle=SOON)
         await client.get("/a", within=SOON)
         with pytest.raises(NoAnswer, match="without an answer"):
             await client.get("/a", within=SOON)
         client.close()
     assert [len(asked) for asked in peer.asked] == [2, 1]
     async with serving((WHOLE, None), (WHOLE,)) as peer:
-        client = LoopbackHttp(peer.url)
+        client = LoopbackHttp(peer.url, idle=SOON)
         await client.get("/a", within=SOON)
         with pytest.raises(NoAnswer, match="without an answer"):
             await client.post("/a", b"{}", within=SOON)
@@ -221,13 +222,16 @@ async def test_only_questions_are_repeated_on_a_closed_connection():
 
 async def test_silence_has_an_end_and_closes_the_connection():
     """The server sees the end, and a late answer has nobody to reach."""
-    async with serving((b"",), (WHOLE,)) as peer:
-        client = LoopbackHttp(peer.url)
+    async with serving((WHOLE, b""), (WHOLE,)) as peer:
+        client = LoopbackHttp(peer.url, idle=SOON)
+        # On a connection that is there already, so that however little time there is, the question is asked.
+        assert await client.get("/a", within=SOON) == HELLO
         with pytest.raises(NoAnswer, match=r"no answer within 0\.05 s"):
-            await client.get("/a", within=0.05)
+            await client.get("/b", within=0.05)
         await asyncio.wait_for(peer.ended.wait(), SOON)
-        assert await client.get("/b", within=SOON) == HELLO
+        assert await client.get("/c", within=SOON) == HELLO
         client.close()
+    assert [len(asked) for asked in peer.asked] == [2, 1]
 
 
 async def test_a_question_that_is_given_up_takes_its_connection_along():
@@ -257,10 +261,8 @@ async def test_closing_ends_what_is_under_way():
 
 async def test_nobody_there():
     """A port that nobody listens at."""
-    async with serving() as peer:
-        url = peer.url
-    with pytest.raises(NoAnswer, match="no connection to 127"):
-        await LoopbackHttp(url).post("/a", b"", within=SOON)
+    with deaf_port() as port, pytest.raises(NoAnswer, match="no connection to 127"):
+        await LoopbackHttp(f"http://127.0.0.1:{port}").post("/a", b"", within=SOON)
 
 
 @pytest.mark.parametrize("text", ["a\r\nHost: elsewhere", "a\nb", "a\0", "ä"])

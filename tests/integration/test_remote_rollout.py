@@ -46,6 +46,7 @@ from osmosis_ai import (
 )
 from osmosis_ai.testing import FakeTrainer, ScriptedLLM, create_mock_trainer_app, loop_context
 from tests.integration.agent_loops import CALL, Adder, Scripted, served
+from tests.integration.stub_provider import deaf_port
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_a_repeated_request_starts_nothing():
     release = threading.Event()
 
     async def wait(ctx: RolloutContext) -> RolloutResult:
-        await asyncio.to_thread(release.wait, 20)
+        await asyncio.to_thread(release.wait, 90)
         return ctx.complete([])
 
     with FakeTrainer() as trainer, served(create_app(Scripted(wait))) as url:
@@ -223,10 +224,10 @@ async def test_failures_that_do_not_end_are_errors():
             with pytest.raises(OsmosisServerError):
                 await client.chat_completions([])
         assert trainer.posts == 2
-        gone = trainer.url
-    async with OsmosisLLMClient(gone, "r", max_retries=0, settings=QUICK) as client:
-        with pytest.raises(OsmosisTransportError):
-            await client.chat_completions([])
+    with deaf_port() as port:
+        async with OsmosisLLMClient(f"http://127.0.0.1:{port}", "r", max_retries=0, settings=QUICK) as client:
+            with pytest.raises(OsmosisTransportError):
+                await client.chat_completions([])
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
