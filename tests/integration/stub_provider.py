@@ -235,6 +235,7 @@ class Front:
     bridge: Bridge
     session: aiohttp.ClientSession
     rejected: list[str]
+    failed: list[tuple[str, int, str]]
 
     def post(self, body: Any, rollout: str = "r", **options: Any) -> Any:
         """Post a body (JSON, or raw bytes) as that rollout; used as an async context."""
@@ -262,16 +263,18 @@ async def bridged(
     """A bridge to `base_url` with rollout `r` (row 3, run 1) registered. Unless told otherwise retries wait no time, and a
     stream begins when the provider answers, however long a slow machine takes for it."""
     rejected: list[str] = []
+    failed: list[tuple[str, int, str]] = []
     provider, _, model = model_path.partition("/")
     endpoint = Endpoint(provider, model, base_url, "OPENAI_API_KEY" if key else None, key, wire)
     options.setdefault("backoff", ())
     options.setdefault("commit_seconds", PATIENCE)
-    bridge = Bridge(endpoint, token=TOKEN, redactor=redactor or Secrets(), on_provider_rejected=rejected.append, **options)
+    bridge = Bridge(endpoint, token=TOKEN, redactor=redactor or Secrets(), **options)
+    bridge.report_to(on_provider_rejected=rejected.append, on_call_failed=lambda *told: failed.append(told))
     await bridge.start()
     bridge.register("r", 3, 1)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         try:
-            yield Front(bridge, session, rejected)
+            yield Front(bridge, session, rejected, failed)
         finally:
             async with asyncio.timeout(PATIENCE):
                 await bridge.stop()

@@ -76,19 +76,30 @@ async def test_an_answer_arrives_as_it_was_given():
 
 async def test_whoever_asks_hears_of_every_failed_call():
     """What a rollout gets instead of a completion is told with its id, its status and a cause without secrets."""
-    heard = []
 
     async def refuse(*_):
         return web.json_response({"error": {"message": f"no credit left on {KEY}"}}, status=402)
 
-    async with serving(refuse) as stub, bridged(stub.url, on_call_failed=lambda *told: heard.append(told)) as front:
+    async with serving(refuse) as stub, bridged(stub.url) as front:
         assert (await front.ask(QUESTION))[0] == 402
         assert (await front.ask(b"no json"))[0] == 400
         assert (await front.ask({**QUESTION, "api_key": "x"}))[0] == 400
+    heard = front.failed
     assert [(rollout, status) for rollout, status, _ in heard] == [("r", 402), ("r", 400), ("r", 400)]
     assert "no credit left" in heard[0][2]
     assert KEY not in str(heard)
     assert "api_key" in heard[2][2]
+
+
+async def test_calls_that_fail_are_told_to_the_last_listener_alone():
+    """There is one way to listen, `report_to`: a new listener hears of everything from then on, the one before of nothing."""
+    rejected: list[str] = []
+    failed: list[tuple[str, int, str]] = []
+    async with serving(answers(b"no", 401)) as stub, bridged(stub.url) as front:
+        front.bridge.report_to(on_provider_rejected=rejected.append, on_call_failed=lambda *told: failed.append(told))
+        await front.ask(QUESTION)
+    assert (len(rejected), len(failed)) == (1, 1)
+    assert (front.rejected, front.failed) == ([], [])
 
 
 async def test_without_a_model_the_configured_one_is_echoed():

@@ -102,8 +102,6 @@ class Answerer:
         token: str,
         redactor: Redactor,
         recorder: Recorder | None,
-        on_provider_rejected: Callable[[str], None],
-        on_call_failed: OnCallFailed,
         gate: Gate | None,
         price: ModelPrice | None,
         tracing: Tracing | None,
@@ -120,8 +118,8 @@ class Answerer:
         self._redactor = redactor
         self._keys = KeyRedactor(value for value in (endpoint.api_key, token) if value and len(value) >= SHORTEST_KEY)
         self._recorder = recorder
-        self.on_provider_rejected = on_provider_rejected
-        self.on_call_failed = on_call_failed
+        self.on_provider_rejected: Callable[[str], None] = lambda _: None
+        self.on_call_failed: OnCallFailed = lambda *_: None
         self._rejected = False
         self._commit_seconds = commit_seconds
         self._ping_seconds = ping_seconds

@@ -45,12 +45,10 @@ REQUEST_LIMIT = 64 * 1024 * 1024
 class Bridge:
     """The model endpoint of one run.
 
-    `token` is the run's bearer token. `on_provider_rejected` is called once, with a redacted sentence, when the provider says
-    401 or 403: no further call can succeed. `on_call_failed` hears of every call of a rollout that is answered with an error.
-    `replay` answers from a cassette and never calls the endpoint; `record` keeps each finished call; with both, the cassette
-    answers what it holds, and the rest is asked and kept. The bridge closes `record` and `tracing` when it stops.
-    `max_in_flight` limits the calls that the provider gets at once; below it the bridge adapts to what the provider takes.
-    `price` is the model's where the config states one.
+    `token` is the run's bearer token. `replay` answers from a cassette and never calls the endpoint; `record` keeps each
+    finished call; with both, the cassette answers what it holds, and the rest is asked and kept. The bridge closes `record` and
+    `tracing` when it stops. `max_in_flight` limits the calls that the provider gets at once; below it the bridge adapts to what
+    the provider takes. `price` is the model's where the config states one.
     """
 
     def __init__(
@@ -61,8 +59,6 @@ class Bridge:
         redactor: Redactor,
         record: Recorder | None = None,
         replay: Cassette | None = None,
-        on_provider_rejected: Callable[[str], None] = lambda _: None,
-        on_call_failed: OnCallFailed = lambda *_: None,
         backoff: tuple[float, ...] = BACKOFF_SECONDS,
         commit_seconds: float = COMMIT_SECONDS,
         ping_seconds: float = PING_SECONDS,
@@ -98,8 +94,6 @@ class Bridge:
             gate=self._gate,
             tracing=tracing,
             price=price_of(_priced(endpoint, replay), price),
-            on_provider_rejected=on_provider_rejected,
-            on_call_failed=on_call_failed,
             commit_seconds=commit_seconds,
             ping_seconds=ping_seconds,
             hold_seconds=hold_seconds,
@@ -141,7 +135,11 @@ class Bridge:
         self._answerer.trickle_after = trickle_after
 
     def report_to(self, *, on_provider_rejected: Callable[[str], None], on_call_failed: OnCallFailed) -> None:
-        """Who hears of calls that fail from now on."""
+        """Who hears of calls that fail; until this is called, nobody does.
+
+        `on_provider_rejected` is called once, with a redacted sentence, when the provider says 401 or 403: no further call can
+        succeed. `on_call_failed` hears of every call of a rollout that is answered with an error.
+        """
         self._answerer.on_provider_rejected = on_provider_rejected
         self._answerer.on_call_failed = on_call_failed
 
