@@ -20,7 +20,9 @@ from osmosis.pure.plan import Manifest, encode_manifest
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.process_identity import start_token
 
-_IDENTIFICATION_SECONDS = 1.0
+_IDENTIFICATION_SECONDS = 10.0
+"""How long a holder without a name is waited for. One that starts a run names itself, everybody else lets go within moments;
+only a machine that stands still needs longer than that."""
 _POLL_SECONDS = 0.05
 
 
@@ -206,19 +208,14 @@ def locked(directory: RunDirectory) -> Iterator[RunLock]:
     directory.lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _holder(descriptor)
-            if not _taken_after_all(descriptor):
-                raise _held(directory, holder) from None
+        if not _taken(descriptor):
+            _take_after_all(directory, descriptor)
         yield RunLock(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _taken_after_all(descriptor: int) -> bool:
-    """A list of runs tries the lock for a moment, to see whether a run is going on: that must not turn a run away."""
+def _taken(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -226,17 +223,28 @@ def _taken_after_all(descriptor: int) -> bool:
     return True
 
 
-def _holder(descriptor: int) -> Holder | None:
-    """Who holds the lock. One that has only just taken it gets a moment to say so; what a dead one wrote is not believed."""
+def _take_after_all(directory: RunDirectory, descriptor: int) -> None:
+    """Take a lock that was held a moment ago. Raises OsmosisError once its holder is known and still there.
+
+    A list of runs tries the lock for a moment, to see whether a run is going on: that must not turn a run away. One that has
+    only just taken it gets time to say who it is.
+    """
     deadline = time.monotonic() + _IDENTIFICATION_SECONDS
     while True:
-        with suppress(msgspec.MsgspecError):
-            holder = msgspec.json.decode(os.pread(descriptor, 1 << 16, 0), type=Holder)
-            if start_token(holder.pid) is not None:
-                return holder
-        if time.monotonic() > deadline:
-            return None
+        holder, late = _holder(descriptor), time.monotonic() > deadline
+        if _taken(descriptor):
+            return
+        if holder is not None or late:
+            raise _held(directory, holder)
         time.sleep(_POLL_SECONDS)
+
+
+def _holder(descriptor: int) -> Holder | None:
+    """Who says to hold the lock; what a dead one wrote is not believed."""
+    with suppress(msgspec.MsgspecError):
+        holder = msgspec.json.decode(os.pread(descriptor, 1 << 16, 0), type=Holder)
+        return holder if start_token(holder.pid) is not None else None
+    return None
 
 
 def _held(directory: RunDirectory, holder: Holder | None) -> OsmosisError:
