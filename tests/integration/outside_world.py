@@ -154,9 +154,10 @@ class World:
         return web.json_response(completion(prompt))
 
     def _moment(self, step: str) -> None:
-        if self.disk is not None:
+        # The invocation may end meanwhile, and take its disk with it.
+        if (disk := self.disk) is not None:
             try:
-                self.disk.moment(step)
+                disk.moment(step)
             except Gone:
                 pass
 

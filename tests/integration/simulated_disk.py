@@ -219,8 +219,9 @@ class SimulatedDisk(FileLayer):
 
     def write(self, descriptor: int, data: bytes, *, step: str) -> None:
         """See `FileLayer`."""
-        # Half of two lines of one length would be a whole line, which nobody can tell from a finished write.
-        half = data[: (len(data) + 1) // 2 + (len(data) > 2)]
+        # Half of two lines may be a whole line, which nobody can tell from a finished write.
+        middle = (len(data) + 1) // 2
+        half = data[: middle + (data[middle - 1 : middle] == b"\n")]
 
         def writing(part: bytes) -> Callable[[], None]:
             return lambda: FileLayer.write(self, descriptor, part, step=step)

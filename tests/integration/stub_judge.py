@@ -30,13 +30,17 @@ def says(content: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 @dataclass
 class StubJudge:
-    """`reply` decides each answer; `asked` holds the request bodies, `keys` their Authorization headers."""
+    """`reply` decides each answer; `asked` holds the request bodies, `keys` their Authorization headers.
+
+    `settle` returns once all that ended processes had sent is among them.
+    """
 
     reply: Reply
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
+    settle: Callable[[], None] = lambda: None
 
 
 @contextmanager
@@ -55,9 +59,11 @@ def judging(reply: Reply) -> Iterator[StubJudge]:
 
     async def serve() -> None:
         async with serving(answer) as server:
+            loop = asyncio.get_running_loop()
             stub.url = server.url
+            stub.settle = lambda: asyncio.run_coroutine_threadsafe(server.wait_alone(), loop).result()
             ready.set()
-            await asyncio.get_running_loop().run_in_executor(None, finished.wait)
+            await loop.run_in_executor(None, finished.wait)
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()

@@ -66,6 +66,7 @@ def test_a_child_killed_by_a_signal_says_which(log: RunLog, tmp_path: Path, loop
     async def watch() -> int:
         said = asyncio.create_task(process.tee(log.child("child")))
         while log_lines(tmp_path) < 2:
+            assert not said.done(), "the child has ended"
             await asyncio.wait({said}, timeout=0.01)
         process.signal(signal.SIGKILL)
         await said

@@ -17,7 +17,7 @@ MASKS = (
     (r"\b[0-9a-f]{32}\b", "ID"),
     (r"\bport \d+", "port PORT"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-    (r"\b\d+\.\ds\b", "SECONDS"),
+    (r"\b(?:\d+\.\ds|\d+m \d+s|\d+h \d+m)\b", "SECONDS"),
     (r'("duration_ms": )[0-9.]+', r"\1MS"),
     (r"(\N{BOX DRAWINGS LIGHT VERTICAL} (?:Duration|Output) .*?) +(?=\N{BOX DRAWINGS LIGHT VERTICAL}\n)", r"\1 "),
 )

@@ -14,6 +14,7 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,11 @@ class Terminal:
         end = time.monotonic() + DEADLINE
         while text not in ESCAPES.sub(b"", self.seen[since:]).decode(errors="replace"):
             assert self._read(end), f"the child ended without showing {text!r}:\n{self.seen.decode(errors='replace')}"
+
+    def wait_asleep(self) -> None:
+        """Wait until the child waits for what is typed: a signal that comes just before is heard behind the answer."""
+        while Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            assert self.process.poll() is None
 
     def finish(self) -> int:
         """Read to the end and return the exit code."""
@@ -187,6 +193,7 @@ def test_ctrl_c_at_a_question_ends_its_line() -> None:
     """What is said after an interrupted question begins on a line of its own."""
     with terminal("rich", "1", "--ask") as screen:
         screen.wait_for("[y/N]")
+        screen.wait_asleep()
         screen.process.send_signal(2)
         screen.finish()
     _, _, after = ESCAPES.sub(b"", screen.seen).partition(b"[y/N]")

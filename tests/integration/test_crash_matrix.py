@@ -10,6 +10,7 @@ The work is cut into shards, so that several processes can share it.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import traceback
@@ -62,6 +63,13 @@ def world() -> Iterator[World]:
     """Provider and rollout server."""
     with outside_world() as found:
         yield found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """What the dead left is found here, where it is no fault, and not in somebody else's test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.dying_command import dying
 from tests.integration.stub_model import StubModel
 from tests.integration.survival import NAME, durable, finish_and_check
 from tests.integration.workspaces import Command, Workspace, eventually
@@ -78,14 +79,25 @@ async def test_killed_while_it_prepares(milestone: str, workspace: Workspace, mo
     await finish_and_check(workspace, model, ROWS)
 
 
-@pytest.mark.parametrize("results", range(1, ROWS + 1))
+@pytest.mark.parametrize("results", range(1, ROWS))
 async def test_killed_after_a_result(results: int, workspace: Workspace, model: StubModel) -> None:
-    """A result is in the journal; its projections, the next dispatch or the end of the run are on their way."""
+    """A result is in the journal; its projections and the next dispatch are on their way."""
     workspace.write_rows(*[f"{'echo' if row < results else 'held'} {row}" for row in range(ROWS)])
     async with workspace.start("--name", NAME, "--max-in-flight", "1", "--verbose", "--plain") as running:
         await running.until("[result]", results)
         await kill(running)
     assert durable(workspace) == set(range(results))
+    await finish_and_check(workspace, model, ROWS)
+
+
+async def test_killed_after_the_last_result(workspace: Workspace, model: StubModel) -> None:
+    """Every result is in the journal and shown; the run is not over while its server stops, and dies there."""
+    workspace.write_rows(*[f"echo {row}" for row in range(ROWS)])
+    flags = ("--name", NAME, "--max-in-flight", "1", "--verbose", "--plain")
+    async with workspace.start(*flags, wrapped=dying("os.remove:server.json")) as running:
+        ended = await running.end()
+    assert (ended.code, ended.err.count("[result]")) == (-signal.SIGKILL, ROWS), ended
+    assert durable(workspace) == set(range(ROWS))
     await finish_and_check(workspace, model, ROWS)
 
 

@@ -288,6 +288,7 @@ def test_what_was_judged_survives_the_end_of_the_process(tmp_path, monkeypatch, 
             assert result["resource"]["pending"] == 40 - held
             assert result["next_steps_structured"][0]["argv"][-1] == "--resume"
         stub.reply = says(verdict(0.5))
+        stub.settle()  # a call that the dead had made just then counts as theirs
         asked = len(stub.asked)
         process[0] = command("-o", "o.json", "--resume", "--json", url=stub.url)
         out, err = process[0].communicate(timeout=60)

@@ -238,7 +238,9 @@ async def test_a_port_that_is_taken_is_named(workspace: Workspace, flag: str) ->
 )
 async def test_a_model_that_does_not_answer_stops_the_run(workspace: Workspace, base_url: str, texts: tuple[str, ...]) -> None:
     """A refused connection and an unknown host stop the run before anything is created."""
-    refused(await workspace.run("--plain", OPENAI_BASE_URL=base_url), workspace, *texts)
+    # Where nobody answers questions about names, the system's resolver takes its time, unless it is told not to.
+    hurry = "timeout:1 attempts:1"
+    refused(await workspace.run("--plain", OPENAI_BASE_URL=base_url, RES_OPTIONS=hurry), workspace, *texts)
 
 
 async def test_a_failed_fresh_start_keeps_the_earlier_run(workspace: Workspace, model: StubModel) -> None:
