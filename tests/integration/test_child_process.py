@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,6 @@ import uvloop
 from osmosis.pure.errors import OsmosisError
 from osmosis.pure.redaction import Redactor
 from osmosis.shell.evaluation.child_process import ChildProcess, exit_text
-from osmosis.shell.evaluation.process_identity import group_alive
 from osmosis.shell.evaluation.run_log import RunLog
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
@@ -87,16 +86,28 @@ def log_lines(directory: Path) -> int:
     return (directory / "logs.txt").read_text().count("\n")
 
 
+LEAVES_NOTHING = """
+import os, signal, sys
+from pathlib import Path
+from osmosis.shell.evaluation.child_process import ChildProcess
+from osmosis.shell.evaluation.process_identity import group_alive
+before = sorted(os.listdir("/proc/self/fd"))
+process = ChildProcess.start(sys.executable, ["-c", "import signal; signal.pause()"], Path.cwd(), dict(os.environ))
+process.end()
+assert not group_alive(process.pid)
+assert sorted(os.listdir("/proc/self/fd")) == before
+process.end()
+process.signal(signal.SIGTERM)
+"""
+
+
 def test_a_child_that_no_loop_watches_is_ended_and_leaves_nothing(tmp_path: Path) -> None:
-    """Neither a process nor a descriptor; what is over can be ended and signalled again."""
-    gc.collect()  # so that what other tests left does not go meanwhile
-    before = len(os.listdir("/proc/self/fd"))
-    process = child("import signal; signal.pause()", tmp_path)
-    process.end()
-    assert not group_alive(process.pid)
-    assert len(os.listdir("/proc/self/fd")) == before
-    process.end()
-    process.signal(signal.SIGTERM)
+    """Neither a process nor a descriptor; what is over can be ended and signalled again.
+
+    Looked at in a process of its own, where nothing else opens or closes anything.
+    """
+    done = subprocess.run([sys.executable, "-c", LEAVES_NOTHING], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("place", ["program", "directory", "environment"])
