@@ -27,6 +27,11 @@ def without_accidents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in _ACCIDENTS} for row in rows]
 
 
+async def remembered(workspace: Workspace, name: str, starts: int) -> None:
+    """Wait until the journal knows of that many starts: the disk may be behind the model."""
+    await eventually(lambda: len(workspace.records(name, "invocation.started")) == starts)
+
+
 _ACCIDENTS = {"rollout_id", "duration_ms", "resumed", "id", "name", "started_at", "completed_at"}
 
 
@@ -36,14 +41,15 @@ async def test_killed_twice_and_finished(workspace: Workspace, model: StubModel)
     The whole run then tells what an uninterrupted one tells, but for ids, times, durations and `resumed`.
     """
     workspace.write_rows(*[f"echo {number}" for number in range(5)], *[f"held {number}" for number in range(5)])
-    for expected in (5, 10):
+    for starts in (1, 2):
         async with workspace.start("--name", "torn", "--max-in-flight", "10") as running:
-            await model.wait_calls(expected, "held")
+            await model.wait_calls(5 * starts, "held")
             await eventually(lambda: len(workspace.records("torn", "result")) == 5)
+            # The second never sees a result, and is remembered all the same.
+            await remembered(workspace, "torn", starts)
             running.signal(signal.SIGKILL)
             assert (await running.end()).code == -signal.SIGKILL
     begun = workspace.records("torn", "invocation.started")
-    assert len(begun) == 2, "also an invocation that never saw a result is remembered"
     model.release()
     ended = await workspace.run("--name", "torn", "--json")
     assert ended.code == 0
@@ -229,6 +235,7 @@ async def test_dataset_rows_stay_where_they_are_sound(workspace: Workspace, mode
             spoil()
         async with workspace.start("--name", "torn") as running:
             await model.wait_calls(calls, "held")
+            await remembered(workspace, "torn", calls)
             kept.append((path.read_bytes(), path.stat().st_ino))
             running.signal(signal.SIGKILL)
             await running.end()
