@@ -1,7 +1,8 @@
 """A program that behaves like `cloudflared tunnel` or misbehaves as its first argument file tells it. Installed by the tests
 under the name `cloudflared`; it forwards a port of its own on loopback to the listener that it is given.
 
-How to behave stands in the file `behaviour` beside the program: words, of which each does one thing.
+How to behave stands in the file `behaviour` beside the program: words, of which each does one thing. A file `done` says that
+all are done.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ async def main() -> int:
     for word in words:
         if (code := await behave(word, url)) is not None:
             return code
+    (HERE / "done").touch()
     await asyncio.sleep(LIFETIME)
     return 0
 

@@ -334,7 +334,7 @@ async def test_two_hundred_streams_with_half_the_clients_leaving():
         async with front.post(QUESTION, name) as response:
             await response.content.readuntil(b"data: {")
 
-    async with serving(streams(*STREAM, before=stall)) as stub, bridged(stub.url) as front, asyncio.timeout(60):
+    async with serving(streams(*STREAM, before=stall)) as stub, bridged(stub.url) as front, asyncio.timeout(6 * PATIENCE):
         names = [f"r{index}" for index in range(200)]
         for index, name in enumerate(names):
             front.bridge.register(name, index, 0)

@@ -126,10 +126,10 @@ def test_the_agent_loop_is_checked_and_served(tmp_path: Path) -> None:
             assert line, said
             said += line
         url = address[0].replace("0.0.0.0", "127.0.0.1")
-        with urllib.request.urlopen(f"{url}/health", timeout=90) as answer:
+        with urllib.request.urlopen(f"{url}/health", timeout=600) as answer:
             assert answer.status == 200
         server.send_signal(signal.SIGINT)
-        server.communicate(timeout=60)
+        server.communicate(timeout=600)
 
 
 def answer(body: dict) -> str:

@@ -38,7 +38,7 @@ def loaded(arguments: list[str], directory: Path) -> set[str]:
     (directory / "configs/eval").mkdir(parents=True, exist_ok=True)
     (directory / "rollouts").mkdir(exist_ok=True)
     command = [sys.executable, "-I", "-c", COUNT, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=directory, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=directory, timeout=600, check=True)
     return set(done.stderr.splitlines())
 
 

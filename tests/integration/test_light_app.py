@@ -133,7 +133,7 @@ def outcome(code: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert finished.returncode == 0, finished.stderr
     return finished.stdout.strip()

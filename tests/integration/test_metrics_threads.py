@@ -31,7 +31,7 @@ def summary_with_threads(threads: int) -> tuple[str, str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return child.stderr.strip(), child.stdout
 

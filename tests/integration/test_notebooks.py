@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from operator import attrgetter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import nbclient
 import nbformat
 import polars as pl
 import pytest
+from traitlets.config import Config
 
 import osmosis
 from osmosis.pure.errors import OsmosisError
@@ -90,6 +92,10 @@ def test_the_example_notebooks_run(demo_runs: Path, name: str):
     path = demo_runs / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(path.parent)}}).execute()
+    # A kernel on TCP binds ports that were free a moment ago, and another test may have taken one meanwhile.
+    with tempfile.TemporaryDirectory() as place:
+        sockets = Config({"KernelManager": {"transport": "ipc", "ip": f"{place}/kernel"}})
+        where = {"metadata": {"path": str(path.parent)}}
+        nbclient.NotebookClient(notebook, timeout=600, startup_timeout=600, resources=where, config=sockets).execute()
     kinds = {kind for cell in notebook.cells for output in cell.get("outputs", ()) for kind in output.get("data", {})}
     assert "image/svg+xml" in kinds

@@ -243,7 +243,7 @@ async def test_a_judge_is_a_grader(model, grader):
 
 async def test_blocking_graders_do_not_stop_the_event_loop():
     """A function that waits, waits in a thread: two that wait for each other both end."""
-    barrier = threading.Barrier(2, timeout=90)
+    barrier = threading.Barrier(2, timeout=600)
 
     @osmosis_reward
     def meets(solution_str: str, ground_truth: str, extra_info: dict = None, **kwargs) -> float:  # type: ignore[assignment]  # noqa: RUF013
@@ -369,7 +369,7 @@ def test_importing_brings_only_what_is_used(program, allowed, most):
     code = (
         f"import sys\n{textwrap.dedent(program)}\nprint(len(sys.modules), *[name for name in {HEAVY!r} if name in sys.modules])"
     )
-    finished = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    finished = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=600)
     count, *heavy = finished.stdout.split()
     assert set(heavy) <= set(allowed)
     bare = subprocess.run(
@@ -377,7 +377,7 @@ def test_importing_brings_only_what_is_used(program, allowed, most):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     assert int(count) - int(bare.stdout) <= most
 
@@ -438,6 +438,6 @@ JUDGE = "evaluate_rubric('r', 's', {'provider': 'openai', 'model': 'm', 'api_key
 def test_a_missing_extra_is_named_with_its_command(missing, program, advice):
     """What an extra brings is asked for when it is used, with the command that installs it."""
     code = f"import sys; sys.modules[{missing!r}] = None\n{program}"
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
     assert finished.returncode != 0
     assert advice in finished.stderr.strip().splitlines()[-1]

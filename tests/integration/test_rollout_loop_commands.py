@@ -126,7 +126,7 @@ def test_a_loop_is_served_until_it_is_interrupted(agent, local):
         assert json.loads(file.read_text())["content"] == "hello"
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert process.returncode == 130
 
 

@@ -43,7 +43,7 @@ def measured(size, threads):
         capture_output=True,
         text=True,
         check=True,
-        timeout=600,
+        timeout=3600,
     )
     return json.loads(child.stdout)
 

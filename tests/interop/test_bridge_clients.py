@@ -47,7 +47,7 @@ async def talk(python: str, client: str, front) -> dict:
         stdout=asyncio.subprocess.PIPE,
         env={"PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": os.environ.get("HOME", "")},
     )
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(600):
         out, _ = await process.communicate()
     assert process.returncode == 0
     return json.loads(out.splitlines()[-1])

@@ -43,7 +43,7 @@ def test_every_documented_module_imports(tmp_path, version):
     environment = PinnedEnvironment("test_pythons", tmp_path / "venv", PINS, version, sources=(ROOT,))
     environment.make([])
     finished = subprocess.run(
-        [environment.python, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path
+        [environment.python, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=600, cwd=tmp_path
     )
     assert finished.returncode == 0, finished.stderr
     told = json.loads(finished.stdout.splitlines()[-1])

@@ -93,7 +93,7 @@ def ours_by_public_client(public_python, our_root):
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
     assert finished.returncode == 0, finished.stderr
     return by_id(json.loads(finished.stdout))
