@@ -97,7 +97,10 @@ async def test_a_refusal_is_final():
         ([(202, ADMITTED | {"polling_lease_token": "a\r\nHost: elsewhere"})], "not a header value"),
         ([(202, ADMITTED), (200, b"[1, 2")], r"does not speak protocol 0\.4"),
         ([(202, ADMITTED), (404, b"unknown rollout_id")], "does not tell the result of a+: status 404"),
-        ([(202, ADMITTED), *[(None, b"")] * 4], "does not tell the result of a+: the server closed the connection"),
+        (
+            [(202, ADMITTED), *[(None, b"")] * 4],
+            "does not tell the result of a+, asked 3 times: the server closed the connection",
+        ),
     ],
 )
 async def test_a_server_that_makes_no_sense_is_out_of_reach(answers, reason):

@@ -227,6 +227,24 @@ def test_no_retry_outlasts_the_lease(failures, left, timeout):
     assert delay is None or delay + timeout <= left
 
 
+def test_a_server_that_falls_silent_is_asked_twice():
+    """With the server's own limits two questions in a row go unanswered, 40 s each, before a run gives it up; a third could not
+    be answered within the lease. However far the last answer had come, neither more nor fewer."""
+    admission = InitResponse(
+        "r", RolloutStatus.QUEUED, "t", protocol.DEFAULT_RESULT_WAIT_TIMEOUT_SEC, protocol.DEFAULT_POLLING_LEASE_TIMEOUT_SEC
+    )
+    for last_answer_took in (0.0, 10.0, admission.result_wait_timeout_sec):
+        renewed, now, failures = 0.0, last_answer_took, 0
+        pause: float | None = 0.0
+        while pause is not None:
+            now += pause + admission.poll_timeout_sec
+            failures += 1
+            left = renewed + admission.polling_lease_timeout_sec - now
+            schedule = protocol.TRANSPORT_RETRY_DELAYS_SEC
+            pause = protocol.retry_delay_sec(schedule, failures, left_sec=left, poll_timeout_sec=admission.poll_timeout_sec)
+        assert (failures, now - last_answer_took) == (2, 80.1)
+
+
 # ---- what a finished rollout means -----------------------------------------------------------------------------------------
 
 

@@ -136,7 +136,9 @@ class RolloutClient:
             left = sent + admission.polling_lease_timeout_sec - time.monotonic()
             delay = protocol.retry_delay_sec(schedule, failures, left_sec=left, poll_timeout_sec=admission.poll_timeout_sec)
             if delay is None:
-                raise ServerUnreachable(f"the rollout server does not tell the result of {rollout_id}: {trouble}")
+                raise ServerUnreachable(
+                    f"the rollout server does not tell the result of {rollout_id}{_tries(failures)}: {trouble}"
+                )
             await asyncio.sleep(delay)
 
 
@@ -147,6 +149,11 @@ def _decoded(answer: bytes, rollout_id: str) -> ResultResponse:
     except RemoteProtocolError as error:
         raise _not_the_protocol(error) from error
     return result
+
+
+def _tries(failures: int) -> str:
+    """How often was asked: `trouble` tells of the last time alone, so a wait given there is not the whole wait."""
+    return f", asked {failures} times" if failures > 1 else ""
 
 
 def _not_the_protocol(error: ValueError) -> ServerUnreachable:
