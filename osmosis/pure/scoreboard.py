@@ -2,23 +2,23 @@
 (issue 9).
 
 A `Scoreboard` folds finished items as they come, carried-over ones first; a retried item replaces its earlier result. Adding
-one costs the same however long the run is. What is shown is a `Standing`, an immutable record.
+one costs the same however long the run is, and of each item only that is kept, packed, which a replacement has to take back.
+What is shown is a `Standing`, an immutable record.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from osmosis.pure.estimate import Estimate
 from osmosis.pure.intervals import pass_rate_estimate
-from osmosis.pure.journal import Result, Status, WorkItem
+from osmosis.pure.item_table import ItemTable, packing
+from osmosis.pure.journal import Status, WorkItem
 from osmosis.pure.pass_at_k import RowOutcomes
 from osmosis.pure.report import ItemFinished, Progress
-from osmosis.pure.tally import is_graded, passed
-from osmosis.pure.usage import rollout_usage
 
 SLOWEST_KEPT = 5
 UNNAMED_ERROR = "unknown"
@@ -54,63 +54,72 @@ class Standing(msgspec.Struct, frozen=True):
     slowest: tuple[SlowItem, ...] = ()
 
 
-def finished_item(result: Result, pass_threshold: float) -> ItemFinished:
-    """A durable result as views are told of it."""
-    graded = is_graded(result.status, result.reward)
-    return ItemFinished(
-        item=result.item,
-        source_row_index=result.source_row_index,
-        rollout_id=result.rollout_id,
-        status=result.status,
-        reward=result.reward,
-        error_type=result.error_type,
-        duration_ms=result.duration_ms,
-        passed=graded and passed(result.reward, pass_threshold),
-        tokens=rollout_usage(result.calls, None).tokens,
-        cost_usd=result.cost_usd,
+class _Counted(msgspec.Struct, frozen=True, gc=False):
+    """What an item added to the counts. `error` is the name of its failure; `nano_dollars` are whole billionths of a dollar."""
+
+    scored: bool
+    passed: bool
+    unpriced: bool
+    error: str | None
+    nano_dollars: int | None
+
+
+_PACKING = packing(_Counted)
+
+
+def _counted(finished: ItemFinished) -> _Counted:
+    cost = finished.cost_usd
+    return _Counted(
+        scored=finished.status is not Status.SKIPPED,
+        passed=finished.passed,
+        unpriced=cost is None and bool(finished.tokens),
+        error=(finished.error_type or UNNAMED_ERROR) if finished.status is Status.FAILED else None,
+        nano_dollars=None if cost is None else round(cost * _NANO),
     )
 
 
 class Scoreboard:
-    """The fold. Every public value is that of the items added so far."""
+    """The fold. Every public value is that of the items added so far.
 
-    def __init__(self, finished: Iterable[ItemFinished] = ()) -> None:
-        self._items: dict[WorkItem, ItemFinished] = {}
+    Of items outside a plan of `rows` rows with `runs` runs each the same is kept, in more memory.
+    """
+
+    def __init__(self, finished: Iterable[ItemFinished] = (), *, rows: int = 0, runs: int = 0) -> None:
+        self._items: ItemTable[_Counted] = ItemTable(_PACKING, rows, runs)
         self._rows: dict[int, tuple[int, int]] = {}
         self._histogram: Counter[tuple[int, int]] = Counter()
         self._failures: Counter[str] = Counter()
         self._nano_dollars = 0
         self._priced = 0
         self._unpriced = 0
-        self._slowest: list[ItemFinished] = []
+        self._slowest: list[SlowItem] = []
         for item in finished:
             self.add(item)
 
     def add(self, finished: ItemFinished) -> None:
         """Count one more item, in place of an earlier result of the same item."""
-        earlier = self._items.get(finished.item)
+        item = finished.item
+        earlier, counted = self._items.get(item), _counted(finished)
         if earlier is not None:
-            self._count(earlier, -1)
-        self._items[finished.item] = finished
-        self._count(finished, 1)
-        kept = [item for item in self._slowest if item is not earlier]
-        self._slowest = sorted([*kept, finished], key=lambda item: (-item.duration_ms, item.item))[:SLOWEST_KEPT]
+            self._count(item, earlier, -1)
+        self._items[item] = counted
+        self._count(item, counted, 1)
+        kept = [slow for slow in self._slowest if slow.item != item]
+        self._slowest = sorted([*kept, SlowItem(item, finished.duration_ms)], key=_longest_first)[:SLOWEST_KEPT]
 
-    def _count(self, finished: ItemFinished, sign: int) -> None:
-        scored = finished.status is not Status.SKIPPED
-        before = self._rows.get(finished.item.row_index, (0, 0))
-        after = (before[0] + sign * scored, before[1] + sign * finished.passed)
-        self._rows[finished.item.row_index] = after
+    def _count(self, item: WorkItem, counted: _Counted, sign: int) -> None:
+        before = self._rows.get(item.row_index, (0, 0))
+        after = (before[0] + sign * counted.scored, before[1] + sign * counted.passed)
+        self._rows[item.row_index] = after
         self._histogram[before] -= 1
         self._histogram[after] += 1
-        if finished.status is Status.FAILED:
-            self._failures[finished.error_type or UNNAMED_ERROR] += sign
-        if finished.cost_usd is not None:
+        if counted.error is not None:
+            self._failures[counted.error] += sign
+        if counted.nano_dollars is not None:
             # In whole billionths of a dollar, so that taking a result back gives what was there before.
-            self._nano_dollars += sign * round(finished.cost_usd * _NANO)
+            self._nano_dollars += sign * counted.nano_dollars
             self._priced += sign
-        elif finished.tokens:
-            self._unpriced += sign
+        self._unpriced += sign * counted.unpriced
 
     @property
     def failures(self) -> tuple[tuple[str, int], ...]:
@@ -133,8 +142,7 @@ class Scoreboard:
         """What to show now. `done_before` items were done when this invocation began; `ages_s` are the items in flight and
         the seconds since each of them was first seen."""
         estimate = self.pass_rate
-        slow = [SlowItem(item.item, item.duration_ms) for item in self._slowest]
-        slow += [SlowItem(item, age * 1000, running=True) for item, age in ages_s.items()]
+        running = [SlowItem(item, age * 1000, running=True) for item, age in ages_s.items()]
         return Standing(
             progress=progress,
             elapsed_s=elapsed_s,
@@ -144,29 +152,12 @@ class Scoreboard:
             failures=self.failures,
             cost_usd=self._nano_dollars / _NANO if self._priced else None,
             unpriced=self._unpriced,
-            slowest=tuple(sorted(slow, key=lambda item: (-item.duration_ms, item.item))[:SLOWEST_KEPT]),
+            slowest=tuple(sorted([*self._slowest, *running], key=_longest_first)[:SLOWEST_KEPT]),
         )
 
 
-def after_each(finished: Sequence[ItemFinished], counts: Progress) -> tuple[Progress, ...]:
-    """The counts as they were when each of `finished`, in order, had just been counted; `counts` are those with all of them.
-
-    Results become durable in groups. What is shown beside one of them must not be ahead of it.
-    """
-    found: list[Progress] = []
-    for item in reversed(finished):
-        found.append(counts)
-        counts = msgspec.structs.replace(
-            counts,
-            done=counts.done - 1,
-            succeeded=counts.succeeded - (item.status is Status.SUCCESS),
-            failed=counts.failed - (item.status is Status.FAILED),
-            skipped=counts.skipped - (item.status is Status.SKIPPED),
-            scored=counts.scored - (item.status is not Status.SKIPPED),
-            passed=counts.passed - item.passed,
-            tokens=counts.tokens - (item.tokens or 0),
-        )
-    return tuple(reversed(found))
+def _longest_first(slow: SlowItem) -> tuple[float, WorkItem]:
+    return -slow.duration_ms, slow.item
 
 
 def seconds_left(progress: Progress, elapsed_s: float, done_before: int) -> float | None:

@@ -9,11 +9,13 @@ The counts always add up: done = succeeded + failed + skipped; scored = succeede
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 import msgspec
 
 from osmosis.pure.journal import Result, Status
+from osmosis.pure.report import ItemFinished, Progress
 from osmosis.pure.usage import TrajectoryUsage, rollout_usage
 
 
@@ -79,3 +81,41 @@ class Tally(msgspec.Struct, frozen=True):
             passed=self.passed + sign * (graded and passed(result.reward, self.pass_threshold)),
             tokens=self.tokens + sign * (rollout_usage(result.calls, trajectory).tokens or 0),
         )
+
+
+def finished_item(result: Result, pass_threshold: float) -> ItemFinished:
+    """A durable result as views are told of it."""
+    graded = is_graded(result.status, result.reward)
+    return ItemFinished(
+        item=result.item,
+        source_row_index=result.source_row_index,
+        rollout_id=result.rollout_id,
+        status=result.status,
+        reward=result.reward,
+        error_type=result.error_type,
+        duration_ms=result.duration_ms,
+        passed=graded and passed(result.reward, pass_threshold),
+        tokens=rollout_usage(result.calls, None).tokens,
+        cost_usd=result.cost_usd,
+    )
+
+
+def after_each(finished: Sequence[ItemFinished], counts: Progress) -> tuple[Progress, ...]:
+    """The counts as they were when each of `finished`, in order, had just been counted; `counts` are those with all of them.
+
+    Results become durable in groups. What is shown beside one of them must not be ahead of it.
+    """
+    found: list[Progress] = []
+    for item in reversed(finished):
+        found.append(counts)
+        counts = msgspec.structs.replace(
+            counts,
+            done=counts.done - 1,
+            succeeded=counts.succeeded - (item.status is Status.SUCCESS),
+            failed=counts.failed - (item.status is Status.FAILED),
+            skipped=counts.skipped - (item.status is Status.SKIPPED),
+            scored=counts.scored - (item.status is not Status.SKIPPED),
+            passed=counts.passed - item.passed,
+            tokens=counts.tokens - (item.tokens or 0),
+        )
+    return tuple(reversed(found))

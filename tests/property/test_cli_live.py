@@ -2,6 +2,7 @@
 
 import io
 import math
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 
@@ -10,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmosis.pure.journal import Status, WorkItem
+from osmosis.pure.plan import work_items
 from osmosis.pure.presentation import joined, neutralise
 from osmosis.pure.redaction import Redactor
 from osmosis.pure.report import ItemFinished, Progress
-from osmosis.pure.scoreboard import Scoreboard, SlowItem, Standing, after_each, seconds_left
+from osmosis.pure.scoreboard import Scoreboard, SlowItem, Standing, seconds_left
+from osmosis.pure.tally import after_each
 from osmosis.shell.cli.live import ItemLines, display_for
 from osmosis.shell.cli.live_text import counts as count_text
 from osmosis.shell.cli.live_text import detail_lines, effort, failures, fitting, quality, slowest, times
@@ -164,3 +167,18 @@ def test_the_lines_of_a_group_count_up() -> None:
     first, second = errors.getvalue().splitlines()[1:]
     assert first.endswith("1/1,000 row 0 run 0 success, reward 1.000, 1.0s · pass 100% · failed 0")
     assert second.endswith("2/1,000 row 1 run 0 failed, 1.0s · pass 50% · failed 1")
+
+
+def test_the_scoreboard_keeps_few_bytes_of_an_item() -> None:
+    """Neither its record nor its rollout id: what a replacement takes back, packed, whatever else an item brings along."""
+    rows, runs = 20, 500
+    board = Scoreboard(rows=rows, runs=runs)
+    tracemalloc.start()
+    try:
+        for number, item in enumerate(work_items(rows, runs)):
+            board.add(ItemFinished(item, number, f"{number:032x}", Status.FAILED, None, "timeout", 1.0, False, 10, 0.5))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert board.failures == (("timeout", rows * runs),)
+    assert kept < 100 * rows * runs

@@ -15,7 +15,7 @@ import msgspec
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.presentation import one_line, percent, thousands
 from osmosis.pure.report import ItemFinished, PlanSummary, Progress
-from osmosis.pure.scoreboard import Scoreboard, Standing, after_each
+from osmosis.pure.tally import after_each
 from osmosis.shell.cli.live_text import counts, detail_lines, fitting, item_line, times
 from osmosis.shell.cli.modes import Mode
 from osmosis.shell.cli.output import Output
@@ -23,6 +23,8 @@ from osmosis.shell.cli.output import Output
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.live import Live
+
+    from osmosis.pure.scoreboard import Scoreboard, Standing
 
 REFRESHES_PER_SECOND = 8
 _BAR_FROM = 12
@@ -122,7 +124,7 @@ class LiveView:
         self._output = output
         self._console: Console = output.rich_err.console
         self._lock = Lock()
-        self._board = Scoreboard()
+        self._board = _scoreboard()
         self._finished: list[ItemFinished] = []
         self._live: Live | None = None
         self._progress: Progress | None = None
@@ -132,6 +134,7 @@ class LiveView:
 
     def plan(self, plan: PlanSummary) -> None:
         """Count what is carried over."""
+        self._board = _scoreboard(plan.selected_rows, plan.runs_per_row)
         for finished in plan.carried:
             self.item(finished)
 
@@ -183,6 +186,12 @@ class LiveView:
             ages = {item: now - since for item, since in self._seen.items()}
             elapsed = max(0.0, now - self._began)
             return self._board.standing(self._progress, elapsed_s=elapsed, done_before=self._done_before, ages_s=ages)
+
+
+def _scoreboard(rows: int = 0, runs: int = 0) -> Scoreboard:
+    from osmosis.pure.scoreboard import Scoreboard  # noqa: PLC0415 - with all that intervals need; only on a terminal
+
+    return Scoreboard(rows=rows, runs=runs)
 
 
 def rendered(standing: Standing, console: Console, options: ConsoleOptions) -> RenderResult:

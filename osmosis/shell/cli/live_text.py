@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from osmosis.pure.presentation import clock, decimal, duration, joined, one_line, percent, thousands
 from osmosis.pure.report import ItemFinished, Progress
-from osmosis.pure.scoreboard import SlowItem, Standing
 from osmosis.shell.cli.run_result import item_label
+
+if TYPE_CHECKING:
+    from osmosis.pure.scoreboard import SlowItem, Standing
 
 _FAILURES_SHOWN = 4
 _NAME_LENGTH = 40

@@ -17,7 +17,8 @@ from osmosis.pure.presentation import counted, decimal, duration, joined, moment
 from osmosis.pure.report import NextStep
 from osmosis.pure.run_overview import RunOverview, RunState
 from osmosis.pure.sample_details import MetricMean, mean_samples, mean_value, most_common
-from osmosis.pure.scoreboard import SLOWEST_KEPT, UNNAMED_ERROR, Scoreboard, finished_item
+from osmosis.pure.scoreboard import SLOWEST_KEPT, UNNAMED_ERROR, Scoreboard
+from osmosis.pure.tally import finished_item
 from osmosis.shell.cli.result import Block, DetailResult, Section, Table
 from osmosis.shell.cli.run_list_result import (
     ORIGIN_LABELS,

@@ -19,7 +19,7 @@ from osmosis.pure.plan import Manifest, compare_inputs, decode_manifest, work_it
 from osmosis.pure.projections import eval_run_info
 from osmosis.pure.report import PlanSummary, RunReport, RunStatus
 from osmosis.pure.resume import SourceChanges, Workload, refusal, workload
-from osmosis.pure.scoreboard import finished_item
+from osmosis.pure.tally import finished_item
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.journal_file import JournalReading, read_journal, settle_journal

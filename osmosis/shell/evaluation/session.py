@@ -20,7 +20,6 @@ from osmosis.pure.errors import OsmosisError
 from osmosis.pure.journal import Result
 from osmosis.pure.outcome import classify
 from osmosis.pure.protocol import InitRequest
-from osmosis.pure.scoreboard import finished_item
 from osmosis.pure.supervision_events import (
     Append,
     Cancel,
@@ -47,7 +46,7 @@ from osmosis.pure.supervision_events import (
 from osmosis.pure.supervision_notices import notice
 from osmosis.pure.supervision_state import Phase, State, progress
 from osmosis.pure.supervisor import advance
-from osmosis.pure.tally import Tally
+from osmosis.pure.tally import Tally, finished_item
 from osmosis.shell.bridge.server import Bridge
 from osmosis.shell.evaluation.clock import utc_now
 from osmosis.shell.evaluation.collector import settled_garbage
