@@ -36,6 +36,8 @@ class ErrorCode(StrEnum):
     """A host does not answer."""
     PLATFORM_ERROR = "PLATFORM_ERROR"
     """A provider or a platform answered with an error of its own."""
+    INTERRUPTED = "INTERRUPTED"
+    """Ctrl-C or a termination signal ended the command before it had a result."""
     INTERNAL = "INTERNAL"
     """A fault of Osmosis itself."""
 

@@ -21,6 +21,7 @@ from osmosis.pure.finding import AuditStatus
 from osmosis.pure.report import RunStatus
 from osmosis.shell.cli.exit_codes import AUDIT_EXIT_CODES, RUN_EXIT_CODES, ExitCode
 from osmosis.shell.cli.main import main
+from osmosis.shell.cli.output import Output
 from tests.strategies.cli_tree import COMMANDS, GROUPS, TREE
 
 Capture = pytest.CaptureFixture[str]
@@ -220,14 +221,14 @@ def test_one_argument_too_many(command: str, nowhere: Path, capsys: Capture) -> 
 
 
 @contextmanager
-def interrupted_in(function: Callable[..., object]) -> Iterator[None]:
-    """Send this process a real SIGINT the moment `function` is entered."""
+def interrupted_in(function: Callable[..., object], number: signal.Signals) -> Iterator[None]:
+    """Send this process a real signal the moment `function` is entered."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def watch(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code is function.__code__:
             sys.setprofile(None)
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     sys.setprofile(watch)
     try:
@@ -237,15 +238,35 @@ def interrupted_in(function: Callable[..., object]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize("mode", [[], ["--plain"], ["--json"]])
+@pytest.mark.parametrize("mode", [[], ["--plain"]])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_interrupt_in_any_command(command: str, mode: list[str], nowhere: Path, capsys: Capture) -> None:
-    """Ctrl-C while a command works: 130, standard output empty, one word for people and none for programs."""
+    """Ctrl-C while a command works: 130, standard output empty, one word for people."""
     function = TREE[COMMANDS[command]].default_command
     assert function is not None
-    with interrupted_in(function):
+    with interrupted_in(function, signal.SIGINT):
         code = main([*parsed_line(command), *mode])
-    assert (code, *capsys.readouterr()) == (130, "", "" if mode == ["--json"] else "Interrupted.\n")
+    assert (code, *capsys.readouterr()) == (130, "", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_interrupt_in_any_command_told_to_a_program(
+    command: str, number: signal.Signals, nowhere: Path, capsys: Capture
+) -> None:
+    """Ctrl-C, SIGTERM and SIGHUP alike are an error to a program: an envelope of one line that names the command."""
+    function = TREE[COMMANDS[command]].default_command
+    assert function is not None
+    with interrupted_in(function, number):
+        document = envelope(capsys, [*parsed_line(command), "--json"], ExitCode.INTERRUPTED)
+    assert (document["command"], document["error"]["code"]) == (command, "INTERRUPTED")  # type: ignore[index]
+
+
+def test_an_interrupt_while_a_result_is_shown(nowhere: Path, capsys: Capture) -> None:
+    """The command has done its work; that it did not get to show it is told all the same."""
+    with interrupted_in(Output.result, signal.SIGTERM):
+        assert main(["completion", "bash", "--json"]) == ExitCode.INTERRUPTED
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "INTERRUPTED"
 
 
 @pytest.mark.parametrize("group", [" ".join(group) for group in GROUPS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -90,13 +91,29 @@ def test_the_entry_imports_next_to_nothing():
 
 
 @pytest.mark.parametrize("module", ["osmosis.shell.evaluation.head_start", "osmosis.shell.cli.program", "cyclopts", "msgspec"])
-def test_an_interrupt_during_start_up_is_exit_code_130(module: str):
-    """Whatever is being imported when it comes, and without a traceback."""
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupt_during_start_up_is_told_as_any_other(module: str, number: str):
+    """Whatever is being imported when it comes, and whichever signal it is: exit code 130, an envelope on standard error."""
+    finished = interrupted_while_importing(module, f"signal.raise_signal(signal.{number})", "--json")
+    error = json.loads(finished.stderr)
+    assert (finished.returncode, finished.stdout, error["error"]["code"]) == (130, "", "INTERRUPTED")
+    assert error["error"]["hint"]
+
+
+def test_an_interrupt_during_start_up_in_words():
+    """People get one word, as later; who interrupts again while it is being told gets the exit code alone."""
+    once = interrupted_while_importing("cyclopts", "signal.raise_signal(signal.SIGINT)")
+    assert (once.returncode, once.stdout, once.stderr) == (130, "", "Interrupted.\n")
+    always = interrupted_while_importing("cyclopts", "sys.meta_path.insert(0, Interrupt); raise KeyboardInterrupt")
+    assert (always.returncode, always.stdout, always.stderr) == (130, "", "")
+
+
+def interrupted_while_importing(module: str, deed: str, *flags: str) -> subprocess.CompletedProcess[str]:
+    """`eval run` in a process of its own, where `deed` is done when `module` is first looked for."""
     code = (
-        "import sys\nfrom osmosis.shell.cli.main import main\n"
+        "import signal, sys\nfrom osmosis.shell.cli.main import main\n"
         "class Interrupt:\n    @staticmethod\n    def find_spec(name, path=None, target=None):\n"
-        f"        if name == {module!r}:\n            raise KeyboardInterrupt\n"
-        "sys.meta_path.insert(0, Interrupt)\nsys.exit(main(['eval', 'run', 'configs/eval/x.toml']))"
+        f"        if name == {module!r}:\n            sys.meta_path.remove(Interrupt)\n            {deed}\n"
+        f"sys.meta_path.insert(0, Interrupt)\nsys.exit(main(['eval', 'run', 'configs/eval/x.toml', *{flags!r}]))"
     )
-    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)
-    assert (finished.returncode, finished.stdout, finished.stderr) == (130, "", "")
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=600)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +27,15 @@ class Stubborn(Echo):
 
 Echo = Stubborn
 """
+
+
+def has_reader(pipe: Path, writers: list[int]) -> bool:
+    """Whether somebody has opened `pipe` to read; `writers` then holds its other end, so that the reader waits."""
+    try:
+        writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 def cleans_up_for_an_hour(workspace: Workspace) -> None:
@@ -136,6 +148,23 @@ async def test_a_run_started_to_ignore_hangups_ignores_them(workspace: Workspace
         ended = await running.end()
     assert ended.code == 0
     assert ended.resource["succeeded"] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+async def test_an_interrupt_while_inputs_are_read(workspace: Workspace, number: signal.Signals) -> None:
+    """There is no plan to report on yet: exit 130 and an error envelope, nothing on standard output, nothing left behind."""
+    inputs = workspace.root / "secrets"
+    os.mkfifo(inputs)
+    async with workspace.start("--secrets-file", str(inputs), "--json") as running:
+        writers: list[int] = []
+        await eventually(lambda: has_reader(inputs, writers))
+        running.signal(number)
+        ended = await running.end()
+    os.close(*writers)
+    error = json.loads(ended.err)
+    assert (ended.code, ended.out) == (130, "")
+    assert (error["command"], error["error"]["code"]) == ("eval run", "INTERRUPTED")
+    assert workspace.nothing_left()
 
 
 async def test_an_interrupt_during_the_model_check(workspace: Workspace, model: StubModel) -> None:

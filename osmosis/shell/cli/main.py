@@ -1,8 +1,8 @@
 """The entry of the `osmosis` command.
 
-`--version` and help answer before anything else is imported. Everything else is one call, inside which no exception may pass: a
-keyboard interrupt during start-up is exit code 130 like any other. What is imported here is there already when Python has
-started, so that next to nothing happens before that call.
+`--version` and help answer before anything else is imported. Everything else is one call, inside which no exception may pass:
+an interrupt during start-up is told, and is exit code 130, like any other. What is imported here is there already when Python
+has started, so that next to nothing happens before that call.
 """
 
 from __future__ import annotations
@@ -30,20 +30,38 @@ def main(argv: list[str] | None = None) -> int:
             return _show_version(arguments)
         if (code := _show_help(arguments, words)) is not None:
             return code
-        if words[:2] != ["eval", "run"]:
-            return _run(arguments)
-        from osmosis.shell.evaluation.head_start import head_start  # noqa: PLC0415
+        from osmosis.shell.evaluation.signals import termination_as_interrupt  # noqa: PLC0415 - the fast paths come first
 
-        with head_start(words):
-            return _run(arguments)
+        with termination_as_interrupt():
+            return _perform(arguments, words)
     except KeyboardInterrupt:
-        return 130
+        return _interrupted(arguments)
+
+
+def _perform(arguments: list[str], words: list[str]) -> int:
+    if words[:2] != ["eval", "run"]:
+        return _run(arguments)
+    from osmosis.shell.evaluation.head_start import head_start  # noqa: PLC0415
+
+    with head_start(words):
+        return _run(arguments)
 
 
 def _run(arguments: list[str]) -> int:
     from osmosis.shell.cli.program import run_program  # noqa: PLC0415 - the fast paths above come first
 
     return run_program(arguments)
+
+
+def _interrupted(arguments: list[str]) -> int:
+    """Tell of an interrupt that came while the program was being imported, or was through."""
+    try:
+        from osmosis.shell.cli.program import tell_interruption  # noqa: PLC0415
+
+        tell_interruption(arguments)
+    except (KeyboardInterrupt, Exception):  # noqa: BLE001 - a second interrupt, or an import that the first one tore: leave
+        pass
+    return 130
 
 
 def _show_version(arguments: list[str]) -> int:

@@ -92,6 +92,13 @@ class Output:
             # Not wrapped: a hint may hold a command to copy.
             self._line(present.hint_line(error.hint, self.redact), prose=False)
 
+    def interruption(self, command: str) -> None:
+        """The command was interrupted: an error to programs, and one word to people, who know why."""
+        if self.mode is Mode.JSON:
+            self.failure(command, present.interruption())
+        else:
+            self._line("Interrupted.")
+
     def warning(self, code: str, message: str) -> None:
         """A warning, on standard error."""
         if self.mode is Mode.JSON:

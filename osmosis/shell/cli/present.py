@@ -17,7 +17,7 @@ import msgspec
 
 from osmosis import __version__
 from osmosis.pure.canonical import well_formed
-from osmosis.pure.errors import OsmosisError
+from osmosis.pure.errors import ErrorCode, OsmosisError
 from osmosis.pure.presentation import clipped, first_line, neutralise, one_line, shell_line
 from osmosis.shell.cli.result import (
     Block,
@@ -99,6 +99,13 @@ def error_document(command: str, error: OsmosisError) -> dict[str, Any]:
             "hint": error.hint,
         },
     }
+
+
+def interruption() -> OsmosisError:
+    """What a program is told of a command that was interrupted before it had a result (ruling 12)."""
+    return OsmosisError(
+        "The command was interrupted before it had a result.", code=ErrorCode.INTERRUPTED, hint="Run the same command again."
+    )
 
 
 def json_line(document: Any, redact: Redact) -> str:

@@ -40,8 +40,9 @@ def run_program(arguments: list[str], build: Callable[[], App] = build_app) -> i
         if conflict := conflicting_modes(arguments):
             raise conflict
         result = _run_command(build, words, output, command.append)
+        return _present(result, output) if result is not None else ExitCode.SUCCESS
     except KeyboardInterrupt:
-        output.progress_line("Interrupted.")
+        output.interruption(command[-1])
         return ExitCode.INTERRUPTED
     except OsmosisError as error:
         output.failure(command[-1], error)
@@ -49,7 +50,6 @@ def run_program(arguments: list[str], build: Callable[[], App] = build_app) -> i
     except Exception as error:  # noqa: BLE001 - the outermost frame: whatever is left is a defect, and is reported as one
         output.failure(command[-1], _defect(error, debug=debug))
         return ExitCode.ERROR
-    return _present(result, output) if result is not None else ExitCode.SUCCESS
 
 
 def _run_command(
@@ -100,6 +100,12 @@ def _present(result: CommandResult, output: Output) -> int:
         output.failure(result.operation.replace(".", " "), _unwritten(fault))
         return ExitCode.ERROR if result.exit_code is ExitCode.SUCCESS else result.exit_code
     return result.exit_code
+
+
+def tell_interruption(arguments: list[str]) -> None:
+    """Say that a command line was interrupted before `run_program` had it, or after."""
+    mode, _ = take_mode(arguments)
+    Output.of_process(mode, os.environ).interruption(ROOT)
 
 
 def tell_loss(arguments: list[str], fault: OSError) -> int:

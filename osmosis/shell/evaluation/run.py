@@ -27,7 +27,6 @@ from osmosis.shell.evaluation.orphans import stop_orphans
 from osmosis.shell.evaluation.preparation import Preparation, prepare, with_access
 from osmosis.shell.evaluation.request import RunRequest
 from osmosis.shell.evaluation.run_directory import disk_errors, locked, refuse_foreign
-from osmosis.shell.evaluation.signals import termination_as_interrupt
 from osmosis.shell.evaluation.view import RunView
 
 
@@ -38,12 +37,11 @@ def run_evaluation(request: RunRequest, view: RunView, files: FileLayer | None =
     being read or a question is open. Later, an interrupt ends in a report.
     """
     files = files or FileLayer()
-    with termination_as_interrupt():
-        report = _run(prepare(request, can_ask=view.interactive), view, files)
-        if report.status is RunStatus.NOOP and view.propose(f"{report.message} Start a new run beside it?"):
-            again = msgspec.structs.replace(request, name=None)
-            return _run(prepare(again, can_ask=view.interactive), view, files)
-        return report
+    report = _run(prepare(request, can_ask=view.interactive), view, files)
+    if report.status is RunStatus.NOOP and view.propose(f"{report.message} Start a new run beside it?"):
+        again = msgspec.structs.replace(request, name=None)
+        return _run(prepare(again, can_ask=view.interactive), view, files)
+    return report
 
 
 def _run(preparation: Preparation, view: RunView, files: FileLayer) -> RunReport:

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP are one thing to a run, from its first look at the inputs to its last byte (E24; issue 3).
+"""Ctrl-C, SIGTERM and SIGHUP are one thing to a command, from its first import to its last byte (E24; issues 3 and 9).
 
 A signal that this process was started to ignore stays ignored: `nohup`, and shells that start background commands, mean it.
 """
