@@ -82,9 +82,13 @@ def sample_table(run: StoredRun) -> pl.DataFrame:
 
 
 def detailed_table(run: StoredRun, details: Mapping[WorkItem, SampleDetails]) -> pl.DataFrame:
-    """`sample_table` with `DETAIL_COLUMNS` and a column `metric.NAME` of floats for each metric that is a number somewhere, at
-    most `MOST_METRIC_COLUMNS` of them."""
-    table = sample_table(run)
+    """`sample_table` with the columns of `with_details`."""
+    return with_details(sample_table(run), details)
+
+
+def with_details(table: pl.DataFrame, details: Mapping[WorkItem, SampleDetails]) -> pl.DataFrame:
+    """`table`, a line a sample, with `DETAIL_COLUMNS` and a column `metric.NAME` of floats for each metric that is a number
+    somewhere, at most `MOST_METRIC_COLUMNS` of them. What a sample has not is null."""
     ours = _in_order(table, details)
     further = [
         pl.Series("metrics", [json_text(one.metrics) if one.metrics else None for one in ours], dtype=pl.String),

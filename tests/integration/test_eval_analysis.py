@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import msgspec
 import polars as pl
 import pytest
 
+from osmosis import open_run
 from osmosis.pure.stored_run import samples_frame
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
 from tests.integration.stored_runs import write_dataset, write_run, write_workspace
@@ -212,6 +214,22 @@ def test_export_formats_agree(workspace):
     assert github.returncode == 0
     summary = (workspace / "baseline.md").read_text()
     assert "| <code>overlap</code> | 0.625 | 2 of 12 samples, 9 missing, 1 no number |" in summary
+
+
+def test_a_notebook_has_what_exports_have(workspace):
+    """The frame of samples ends with the very columns of a Parquet export, in its order; the means are those of `eval info`."""
+    keep_trajectories(workspace / ".osmosis" / "evals" / "baseline")
+    assert osmosis(workspace, "eval", "export", "baseline", "--format", "parquet").returncode == 0
+    table = pl.read_parquet(workspace / "baseline.parquet")
+    run = open_run(workspace / ".osmosis" / "evals" / "baseline")
+    further = ["metrics", "metadata", "metric.overlap"]
+    assert run.index.columns[-3:] == table.columns[-3:] == further
+    assert run.index.select("row_index", "run_index", *further).equals(table.select("row_index", "run_index", *further))
+    (mean,) = json.loads(osmosis(workspace, "eval", "info", "baseline", "--json").stdout)["data"]["sample_metrics"]
+    assert [msgspec.to_builtins(one) for one in run.sample_metrics] == [mean]
+    bare = open_run(workspace / ".osmosis" / "evals" / "good")
+    assert bare.index.select("metrics", "metadata").null_count().row(0) == (len(bare.index), len(bare.index))
+    assert (bare.sample_metrics, bare.index.columns[-1]) == ((), "metadata")
 
 
 def test_info_lists_means_of_metrics(workspace):

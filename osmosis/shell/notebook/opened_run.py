@@ -15,11 +15,13 @@ from osmosis.pure.html_page import text
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.metrics_file import Summary
 from osmosis.pure.presentation import percent, thousands
+from osmosis.pure.sample_details import MetricMean, SampleDetails, metric_means
+from osmosis.pure.sample_table import with_details
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.trajectory import Trajectory, decode_trajectory
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
 from osmosis.shell.evaluation.stored_files import read_metrics, summary_of
-from osmosis.shell.evaluation.trial_files import read_trajectory
+from osmosis.shell.evaluation.trial_files import details_of, read_trajectory
 from osmosis.shell.notebook.altair_chart import altair_chart
 
 if TYPE_CHECKING:
@@ -57,8 +59,24 @@ class OpenedRun:
     @cached_property
     def index(self) -> pl.DataFrame:
         """A line a sample, sorted by row and run: the columns of `index.jsonl`, then `source_row_index`, `error_message`,
-        `prompt_tokens`, `completion_tokens`, `graded`, `passed` and `cost`."""
+        `prompt_tokens`, `completion_tokens`, `graded`, `passed` and `cost`, then as in an export `metrics` and `metadata` (JSON
+        text) and a column `metric.NAME` of floats for each metric that is a number in some sample, of those that most samples
+        have at most 100. Null is what a sample has not. The first look reads every trajectory."""
+        return with_details(self._samples, self._details)
+
+    @cached_property
+    def sample_metrics(self) -> tuple[MetricMean, ...]:
+        """The mean of each metric as `eval info` has it, with how many samples have it, miss it, or have no number there."""
+        return metric_means(tuple(self._details.values()))
+
+    @cached_property
+    def _samples(self) -> pl.DataFrame:
+        """What stands in the run's own records, without a look at its trajectories."""
         return samples_frame(self._stored)
+
+    @cached_property
+    def _details(self) -> dict[WorkItem, SampleDetails]:
+        return details_of(self._directory, self._stored.index)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -71,11 +89,11 @@ class OpenedRun:
     @cached_property
     def metrics(self) -> Summary:
         """The `summary` of `metrics.json`, uncertainty included."""
-        return summary_of(self._stored, self.index, read_metrics(self._directory))
+        return summary_of(self._stored, self._samples, read_metrics(self._directory))
 
     def trajectory(self, row: int, run: int = 0) -> Trajectory:
         """The stored trajectory of a sample. Raises OsmosisError when there is no such sample, or it kept none."""
-        found = self.index.filter((pl.col("row_index") == row) & (pl.col("run_index") == run))
+        found = self._samples.filter((pl.col("row_index") == row) & (pl.col("run_index") == run))
         data = None if found.is_empty() else read_trajectory(self._directory, WorkItem(row, run), found["rollout_id"].item())
         if data is None:
             missing = "that sample has no result" if found.is_empty() else "that sample has no stored trajectory"
@@ -98,7 +116,7 @@ class OpenedRun:
 
     def reward_histogram(self) -> alt.TopLevelMixin:
         """How many graded samples have which reward."""
-        return altair_chart(reward_chart(self.index))
+        return altair_chart(reward_chart(self._samples))
 
     def pass_curve(self) -> alt.TopLevelMixin:
         """pass@k and pass^k with their intervals. Raises OsmosisError for a run in which nothing is scored."""
@@ -112,15 +130,15 @@ class OpenedRun:
 
     def context_lengths(self) -> alt.TopLevelMixin:
         """Samples by the tokens of their largest model call."""
-        return altair_chart(context_chart(self.index))
+        return altair_chart(context_chart(self._samples))
 
     def token_histogram(self) -> alt.TopLevelMixin:
         """Samples by all their tokens."""
-        return altair_chart(token_chart(self.index))
+        return altair_chart(token_chart(self._samples))
 
     def time_histogram(self) -> alt.TopLevelMixin:
         """Samples by how long they took."""
-        return altair_chart(time_chart(self.index))
+        return altair_chart(time_chart(self._samples))
 
     def comparison_forest(self, *candidates: OpenedRun, force: bool = False) -> alt.TopLevelMixin:
         """The differences of the pass rates of `candidates` to this run's, with their intervals."""
