@@ -106,6 +106,11 @@ def chosen(points: Iterable[Point]) -> list[Fault]:
     return faults
 
 
+def only_at_times(fault: Fault) -> bool:
+    """Whether another run need not come there: the index is written anew where results came in another order than rows."""
+    return fault.point.step.startswith("index.jsonl.")
+
+
 class Matrix:
     """Tries faults one after the other, each in a workspace of its own, and gathers what they broke."""
 
@@ -151,7 +156,8 @@ class Matrix:
 def test_a_new_run_survives_a_fault_at_any_step(shard: int, place: Path, world: World) -> None:
     """From the first directory to the last projection, whatever ends the first invocation, the next ones finish the run."""
     matrix = Matrix(place, world)
-    faults = chosen(matrix.record())
+    # What not every run has comes last, so that every shard has its share of the rest.
+    faults = sorted(chosen(matrix.record()), key=only_at_times)
     matrix.run(faults[shard::SHARDS])
     matrix.check(least=LEAST["new"])
 
