@@ -169,7 +169,7 @@ def test_rendering_is_a_pure_function_of_the_record() -> None:
     ):
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(CHECKOUT), "PYTHONUTF8": "1", **change}
         done = subprocess.run(
-            [sys.executable, "-c", RENDER_ALL], capture_output=True, env=environment, timeout=120, check=False
+            [sys.executable, "-c", RENDER_ALL], capture_output=True, env=environment, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr.decode()
         outputs.add(done.stdout)

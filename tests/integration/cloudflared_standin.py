@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LIFETIME = 60.0
+LIFETIME = 300.0
 """Seconds after which it ends in any case."""
 
 

@@ -40,7 +40,7 @@ from tests.integration.simulated_disk import Gone, SimulatedDisk
 from tests.integration.stub_provider import completion, serving
 
 CAPACITY = 8
-PATIENCE = 90.0
+PATIENCE = 300.0
 
 
 class _Admission(msgspec.Struct):

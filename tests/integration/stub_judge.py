@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.integration.stub_provider import completion, serving
+from tests.integration.stub_provider import PATIENCE, completion, serving
 
 Reply = Callable[[dict[str, Any]], tuple[int, Any, dict[str, str]]]
 
@@ -68,7 +68,7 @@ def judging(reply: Reply) -> Iterator[StubJudge]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(90)
+        assert ready.wait(PATIENCE)
         yield stub
     finally:
         finished.set()

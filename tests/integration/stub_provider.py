@@ -22,7 +22,7 @@ from osmosis.shell.bridge import Bridge
 TOKEN = "0123456789abcdef0123456789abcdef"
 KEY = "sk-stub/key+0123456789"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds after which a test that waits for an event has failed."""
 
 Answer = Callable[[web.BaseRequest, bytes], Awaitable[web.StreamResponse]]

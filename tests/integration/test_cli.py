@@ -20,7 +20,7 @@ from tests.integration.cli_endings import main as endings
 def osmosis(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `osmosis` as a process of its own."""
     command = [sys.executable, "-m", "osmosis.shell.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def test_closed_streams_are_survived(closed: list[int], code: int) -> None:
     program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     close = "; ".join(f"os.close({descriptor})" for descriptor in closed)
     outer = f"import os, sys; {close}; os.execv(sys.executable, [sys.executable, '-c', {program!r}])"
-    result = subprocess.run([sys.executable, "-c", outer], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run([sys.executable, "-c", outer], capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == code
     assert "Traceback" not in result.stderr
 
@@ -156,7 +156,7 @@ def test_a_reader_that_went_away_is_no_error() -> None:
     os.close(read)
     program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     result = subprocess.run(
-        [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=300, check=False
     )
     os.close(write)
     assert (result.returncode, result.stderr) == (0, "")
@@ -167,7 +167,7 @@ def test_a_result_that_cannot_be_written_is_an_error() -> None:
     program = "import sys; from tests.integration.cli_endings import main; sys.exit(main(['end', 'well']))"
     with Path("/dev/full").open("w") as full:
         result = subprocess.run(
-            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False
         )
     assert result.returncode == 1
     assert result.stderr.startswith("Error: The result could not be written to standard output: No space left on device.")
@@ -178,16 +178,16 @@ def test_a_quick_answer_that_cannot_be_written(words: str) -> None:
     """Version and help, too: a full disk is told, without a traceback; a reader who left and a closed stream are no error."""
     command = [sys.executable, "-m", "osmosis.shell.cli.main", *words.split()]
     with Path("/dev/full").open("w") as full:
-        lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        lost = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     assert lost.returncode == 1
     assert "The result could not be written to standard output: No space left on device." in lost.stderr
     assert "Traceback" not in lost.stderr
     read, write = os.pipe()
     os.close(read)
-    gone = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    gone = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     os.close(write)
     closing = f"import os, sys; os.close(1); os.execv(sys.executable, {command!r})"
-    closed = subprocess.run([sys.executable, "-c", closing], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    closed = subprocess.run([sys.executable, "-c", closing], stderr=subprocess.PIPE, text=True, timeout=300, check=False)
     assert [(ended.returncode, ended.stderr) for ended in (gone, closed)] == [(0, "")] * 2
 
 
@@ -195,7 +195,7 @@ def test_an_ascii_locale_gets_ascii() -> None:
     """Where the locale cannot spell our symbols, ASCII stands in for them and nothing fails."""
     driver = [sys.executable, "-m", "tests.integration.cli_run_driver", "rich", "1"]
     env = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": "."}
-    result = subprocess.run(driver, capture_output=True, stdin=subprocess.DEVNULL, env=env, timeout=60, check=True)
+    result = subprocess.run(driver, capture_output=True, stdin=subprocess.DEVNULL, env=env, timeout=300, check=True)
     assert (result.stdout + result.stderr).isascii()
     assert b"-> running 240 work items" in result.stderr
     assert b"+-" in result.stdout
@@ -205,7 +205,7 @@ def test_an_ascii_locale_gets_ascii() -> None:
 def test_without_a_terminal_each_item_has_a_line() -> None:
     """Piped rich output: a line for the start and one for each item on standard error, the result on standard output."""
     driver = [sys.executable, "-m", "tests.integration.cli_run_driver", "rich", "3"]
-    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=True)
+    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, check=True)
     assert [line for line in result.stderr.splitlines() if "/240" in line] == [
         "0/240 pass \N{EN DASH}",
         "  1/240 row 1 run 0 success, reward 1.000, 0.8s \N{MIDDLE DOT} pass 100% \N{MIDDLE DOT} failed 0",
@@ -220,7 +220,7 @@ def test_without_a_terminal_each_item_has_a_line() -> None:
 def test_plain_and_json_show_no_progress(mode: str) -> None:
     """No line an item; in JSON, standard error holds JSON lines alone."""
     driver = [sys.executable, "-m", "tests.integration.cli_run_driver", mode, "3"]
-    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=True)
+    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, check=True)
     assert "1/240" not in result.stderr
     if mode == "json":
         assert [json.loads(line)["warning"]["code"] for line in result.stderr.splitlines()] == ["BRANCH_MISMATCH"]
@@ -230,7 +230,7 @@ def test_plain_and_json_show_no_progress(mode: str) -> None:
 def test_without_a_terminal_nobody_is_asked() -> None:
     """A question that nobody can answer is an error that says how to answer it beforehand."""
     driver = [sys.executable, "-m", "tests.integration.cli_run_driver", "rich", "1", "--ask"]
-    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    result = subprocess.run(driver, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, check=False)
     assert "Confirmation needed" in result.stderr
     assert "0/240" not in result.stderr
 
@@ -256,7 +256,7 @@ def test_starting_up_imports_little(arguments: list[str], budget: int) -> None:
         "    main(sys.argv[1:])\n"
         "print(*sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=300, check=True)
     loaded = result.stdout.split()
     assert "osmosis.shell.cli.main" in loaded
     assert not set(HEAVY) & set(loaded)

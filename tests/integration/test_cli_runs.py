@@ -162,7 +162,7 @@ def test_a_list_of_500_runs_reads_small_files_without_polars(workspace: Path) ->
         "assert len(mine) == 1000, len(mine)\n"
         "assert not any(path.endswith('.jsonl') for path in mine)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["items"]) == 500
 
@@ -340,7 +340,7 @@ def test_the_doctor_writes_through_no_link(tmp_path: Path, capsys: Capture, monk
 
 def test_git_is_told_to_ignore_results(workspace: Path, capsys: Capture) -> None:
     """The line is added behind what is there, and only where git does not ignore the results yet."""
-    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True, timeout=60)
+    subprocess.run(["git", "init", "-q"], cwd=workspace, check=True, timeout=300)
     (workspace / ".gitignore").write_text("*.pyc")
     assert ".gitignore" in said(capsys, "doctor", "--fix")["resource"]["fixed"]  # type: ignore[index]
     assert (workspace / ".gitignore").read_text() == "*.pyc\n.osmosis/\n"
@@ -354,7 +354,7 @@ def test_bash_completes_commands_and_options(words: list[str], capsys: Capture) 
     script = capsys.readouterr().out
     line = " ".join(["osmosis", *words])
     code = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _osmosis; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.split() == {"in": ["info"], "--js": ["--json"], "doc": ["doctor"]}[words[-1]]
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-DEADLINE = 60.0
+DEADLINE = 300.0
 """Seconds after which a child that does not do what is waited for is taken for stuck, whatever else it shows."""
 
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07")

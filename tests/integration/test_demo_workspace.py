@@ -56,7 +56,7 @@ def test_the_three_files_hold_the_same_rows():
 def test_the_recipe_shows_the_run_and_not_itself():
     """`just demo` writes what the command writes: here its help, and not a word of the recipe."""
     just = Path(sys.executable).with_name("just")
-    told = subprocess.run([just, "demo", "--help"], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    told = subprocess.run([just, "demo", "--help"], capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
     assert (told.returncode, told.stderr) == (0, "")
     assert told.stdout.startswith("Usage: osmosis eval run")
 

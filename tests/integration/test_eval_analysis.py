@@ -48,7 +48,7 @@ def osmosis(workspace, *arguments, **environment):
         env=clean | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

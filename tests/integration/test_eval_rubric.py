@@ -279,7 +279,7 @@ def test_what_was_judged_survives_the_end_of_the_process(tmp_path, monkeypatch, 
     with judging(says(verdict())) as stub:
         stub.reply = reply
         process.append(command("-o", "o.json", "--max-in-flight", "2", "--json", url=stub.url))
-        out, _ = process[0].communicate(timeout=60)
+        out, _ = process[0].communicate(timeout=300)
         held = Path("o.json.journal.jsonl").read_bytes().count(b"\n") - 1
         assert 1 <= held < 40
         if ending is signal.SIGINT:
@@ -291,7 +291,7 @@ def test_what_was_judged_survives_the_end_of_the_process(tmp_path, monkeypatch, 
         stub.settle()  # a call that the dead had made just then counts as theirs
         asked = len(stub.asked)
         process[0] = command("-o", "o.json", "--resume", "--json", url=stub.url)
-        out, err = process[0].communicate(timeout=60)
+        out, err = process[0].communicate(timeout=300)
         assert process[0].returncode == 0, err
         assert json.loads(out)["resource"]["resumed"] == held
         assert len(stub.asked) - asked == 40 - held

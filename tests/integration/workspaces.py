@@ -20,7 +20,7 @@ from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
 ENTRYPOINT = Path(__file__).with_name("run_entrypoint.py")
-PATIENCE = 90.0
+PATIENCE = 300.0
 """Seconds after which a test that waits for a process has failed."""
 
 _POLL_SECONDS = 0.02
