@@ -32,7 +32,7 @@ def test_the_recorded_exchange(golden):
         request["completion_params"] = {"temperature": 0.7, "max_tokens": 64, "stop": "##"}
         response = httpx.post(f"{url}/v1/rollout/init", json=request)
         assert response.status_code == 202
-        completed = trainer.wait_for("r1")
+        completed = trainer.wait_for("r1", 90)
         assert set(trainer.authorizations) == {"Bearer cbkey"}
         golden("remote_rollout/init_response.json", response.content + b"\n")
         golden("remote_rollout/turn_1.json", json.dumps(trainer.turns[0]).encode() + b"\n")
@@ -48,7 +48,7 @@ def test_the_end_of_a_rollout_that_failed(golden, run, file):
     """The trainer hears of every failure, in the recorded form."""
     with FakeTrainer() as trainer, served(create_app(Scripted(run))) as url:
         assert httpx.post(f"{url}/v1/rollout/init", json=trainer.init_request("r2", [])).status_code == 202
-        golden(f"remote_rollout/{file}.json", normal(trainer.wait_for("r2"), trainer))
+        golden(f"remote_rollout/{file}.json", normal(trainer.wait_for("r2", 90), trainer))
 
 
 def test_health_report(golden):

@@ -98,7 +98,7 @@ async def test_one_port_and_no_other(spec):
 
     async with talking(answer) as port:
         sandbox = await Sandbox.start(SandboxSpec(**spec, relay_port=port), LIMITS, ("127.0.0.1", port))
-        talk = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5); s.sendall(b'hi\\n'); "
+        talk = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), 90); s.sendall(b'hi\\n'); "
         talk += "print(s.makefile().read(), end='')"
         with socket.create_server(("127.0.0.1", 0)) as other:
             try:

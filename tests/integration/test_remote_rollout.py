@@ -95,7 +95,7 @@ def test_the_key_is_checked_before_the_body():
         for value in ("Bearer the-key", "bearer the-key", "the-key"):
             accepted = httpx.post(init, json=trainer.init_request(value, []), headers={"Authorization": value})
             assert accepted.status_code == 202
-            trainer.wait_for(value)
+            trainer.wait_for(value, 90)
         assert httpx.post(init, content=b"{", headers={"Authorization": "the-key"}).status_code == 422
         assert httpx.get(f"{url}/health").status_code == 200
         assert httpx.get(f"{url}/platform/health").status_code == 401
@@ -124,7 +124,7 @@ def test_a_repeated_request_starts_nothing():
         second = httpx.post(init, json=trainer.init_request("b", [], idempotency_key="k"))
         assert first.content == second.content
         release.set()
-        trainer.wait_for("a")
+        trainer.wait_for("a", 90)
         assert httpx.post(init, json=trainer.init_request("a", [], idempotency_key="k")).content == first.content
         assert list(trainer.completions) == ["a"]
         assert len(trainer.completions["a"]) == 1
@@ -148,7 +148,7 @@ def test_get_tools_that_fails_frees_the_key():
         failed = httpx.post(f"{url}/v1/rollout/init", json=request)
         assert (failed.status_code, failed.text) == (500, "Internal Server Error")
         assert httpx.post(f"{url}/v1/rollout/init", json=request).status_code == 202
-        trainer.wait_for("r")
+        trainer.wait_for("r", 90)
 
 
 def test_no_more_rollouts_run_than_allowed():
@@ -172,7 +172,7 @@ def test_no_more_rollouts_run_than_allowed():
         for number in range(12):
             httpx.post(f"{url}/v1/rollout/init", json=trainer.init_request(str(number), []))
         for number in range(12):
-            assert trainer.wait_for(str(number))["status"] == "COMPLETED"
+            assert trainer.wait_for(str(number), 90)["status"] == "COMPLETED"
     assert most == 2
 
 

@@ -17,6 +17,8 @@ from tests.integration.rollout_server_process import RolloutServer, rollout_serv
 pytestmark = pytest.mark.slow
 
 ROLLOUTS = 2000
+PATIENCE = 1800.0
+"""Seconds after which a wave has failed."""
 DESCRIPTOR_MARGIN = 64
 MEMORY_LIMIT_MB = 400
 WAVES = 3
@@ -57,7 +59,7 @@ async def test_no_result_is_lost(tmp_path, limit_descriptors):
         idle = descriptors(pid)
         peaks: list[tuple[int, float]] = []
         for wave in range(WAVES):
-            results = await asyncio.wait_for(run_wave(server, f"w{wave}", peaks), 240)
+            results = await asyncio.wait_for(run_wave(server, f"w{wave}", peaks), PATIENCE)
             assert len(results) == ROLLOUTS
             for rollout_id, result in results.items():
                 assert result["status"] == "success", result
@@ -76,7 +78,7 @@ async def test_no_result_is_lost(tmp_path, limit_descriptors):
 async def run_wave(server: RolloutServer, wave: str, peaks: list[tuple[int, float]]) -> dict[str, dict[str, Any]]:
     """Start all rollouts, poll each, let the last one open the gate for all; what the server holds then goes to `peaks`."""
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(server.url, connector=connector, timeout=aiohttp.ClientTimeout(total=200)) as session:
+    async with aiohttp.ClientSession(server.url, connector=connector, timeout=aiohttp.ClientTimeout(total=PATIENCE)) as session:
         names = [f"{wave}-{number}" for number in range(ROLLOUTS)]
         polls = [asyncio.create_task(run_one(session, wave, name)) for name in names]
         await until_running(session, ROLLOUTS)

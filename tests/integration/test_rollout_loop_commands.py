@@ -121,7 +121,7 @@ def test_a_loop_is_served_until_it_is_interrupted(agent, local):
             if not local:
                 assert httpx.post(f"{url}/v1/rollout/init", json=request).status_code == 401
             assert httpx.post(f"{url}/v1/rollout/init", json=request, headers=headers).status_code == 202
-            assert trainer.wait_for("r")["final_messages"][-1]["content"] == "hello"
+            assert trainer.wait_for("r", 90)["final_messages"][-1]["content"] == "hello"
         (file,) = Path("events").glob("*/r.jsonl")
         assert json.loads(file.read_text())["content"] == "hello"
     finally:

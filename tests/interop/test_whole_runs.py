@@ -92,7 +92,7 @@ def mixed_workspace(root: Path, url: str, dependencies: str, version: tuple[int,
         )
     )
     shutil.copy(ENTRYPOINT, workspace.project / "main.py")
-    workspace.write_config(n=2, batch_size=6, evaluation="agent_workflow_timeout_s = 8\ngrader_timeout_s = 8\n")
+    workspace.write_config(n=2, batch_size=6, evaluation="agent_workflow_timeout_s = 20\ngrader_timeout_s = 20\n")
     workspace.write_rows(*ROWS, labels={**dict(zip(ROWS, ROWS, strict=True)), **LABELS})
     (root / "workspace" / "configs" / "training").mkdir()
     (root / "workspace" / ".gitignore").write_text(".osmosis/\n.venv/\n")
