@@ -35,6 +35,7 @@ def run_status(history: RunHistory, closing: Closing) -> RunStatus:
 
 def run_report(
     *,
+    name: str,
     manifest: Manifest,
     history: RunHistory,
     closing: Closing | None,
@@ -43,7 +44,8 @@ def run_report(
     trials_path: str,
     workspace_directory: str,
 ) -> RunReport:
-    """The report of a run as it stands. `closing` is None when there was nothing to do."""
+    """The report of a run as it stands. `name` is that of its directory (decision 0054). `closing` is None when there was
+    nothing to do."""
     status = RunStatus.NOOP if closing is None else run_status(history, closing)
     closing = closing or Closing()
     pending = max(closing.pending, history.total_items - len(history.results))
@@ -51,10 +53,10 @@ def run_report(
     unsuccessful = [result for result in history.results.values() if result.status is not Status.SUCCESS]
     unsuccessful.sort(key=lambda result: result.item)
     failed, skipped = (_listed(unsuccessful, status, trials_path) for status in (Status.FAILED, Status.SKIPPED))
-    message = _MESSAGES[status].format(name=manifest.run_name, pending=pending)
+    message = _MESSAGES[status].format(name=name, pending=pending)
     return RunReport(
         status=status,
-        run_name=manifest.run_name,
+        run_name=name,
         local_run_id=manifest.local_run_id,
         output_path=output_path,
         dataset_source="explicit",

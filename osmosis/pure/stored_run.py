@@ -29,9 +29,11 @@ _TOKENS_PER_UNIT = 1_000_000
 class StoredRun(msgspec.Struct, frozen=True):
     """One run. `source_rows[row_index]` is the row of the dataset file; `results` is empty where there is no journal.
 
+    `name` is that of its directory, by which it is found; the manifest has the one under which it was made (decision 0054).
     `location` is the path that people are shown. `planned` is the number of work items of the whole run.
     """
 
+    name: str
     location: str
     manifest: Manifest
     planned: int
@@ -39,11 +41,6 @@ class StoredRun(msgspec.Struct, frozen=True):
     index: tuple[IndexRow, ...]
     results: Mapping[WorkItem, Result]
     dataset_rows: tuple[DatasetRow, ...] | None
-
-    @property
-    def name(self) -> str:
-        """The run's own name."""
-        return self.manifest.run_name
 
     @property
     def model(self) -> str:

@@ -16,6 +16,7 @@ import pytest
 
 from osmosis import open_run
 from osmosis.pure.stored_run import samples_frame
+from osmosis.shell.cli.main import main
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
 from tests.integration.stored_runs import write_dataset, write_run, write_workspace
 from tests.strategies.comparisons import Cell, stored_run, trajectory_file
@@ -241,6 +242,38 @@ def test_info_lists_means_of_metrics(workspace):
     plain = osmosis(workspace, "eval", "info", "baseline", "--plain").stdout
     assert "\noverlap: mean 0.625 over 2 of 12 samples, 9 missing, 1 no number\n" in plain
     assert json.loads(osmosis(workspace, "eval", "info", "good", "--json").stdout)["data"]["sample_metrics"] == []
+
+
+SAID_OF_A_RUN = (
+    ("eval", "info", "moved"),
+    ("eval", "verify", "moved"),
+    ("eval", "report", "moved", "--to", "report.html"),
+    ("eval", "export", "moved", "--format", "junit"),
+    ("eval", "export", "moved", "--format", "github"),
+    ("eval", "compare", "baseline", "moved"),
+    ("eval", "gate", "moved", "--baseline", "baseline"),
+    ("eval", "info", "./.osmosis/evals/moved"),
+)
+
+
+@pytest.mark.parametrize("words", SAID_OF_A_RUN, ids=" ".join)
+def test_a_moved_run_is_called_what_it_can_be_found_by(workspace, words, monkeypatch, capsys):
+    """No command says the name under which a run was made once its directory has another (decision 0054); `data.metrics`, which
+    is `metrics.json` as it is, keeps it."""
+    run = stored_run("moved", CANDIDATE)
+    made_as = msgspec.structs.replace(run.manifest, run_name="zebra")
+    write_run(workspace / ".osmosis" / "evals", msgspec.structs.replace(run, manifest=made_as))
+    monkeypatch.chdir(workspace)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    for mode in ("--json", "--plain"):
+        main([*words, mode, *(["--overwrite"] if words[1] in ("report", "export") else [])])
+        out, err = capsys.readouterr()
+        said = (out + err).replace('"name": "zebra", "dataset_name"', "")
+        assert "moved" in said
+        assert "zebra" not in said
+    written = [path.read_text() for path in workspace.iterdir() if path.is_file()]
+    assert len(written) == (words[1] in ("report", "export"))
+    assert all("moved" in text and "zebra" not in text for text in written)
 
 
 def keep_trajectories(run):

@@ -71,6 +71,17 @@ def test_many_runs_are_one_frame(tmp_path: Path):
     assert counts.rows() == [("a", 6, 2), ("b", 6, 2)]
 
 
+def test_runs_are_called_what_their_directories_are_called(tmp_path: Path):
+    """Two copies of a run are two names in a frame, one id; an opened copy can be told from its original (decision 0054)."""
+    made = write_run(tmp_path, stored_run("made", CELLS))
+    shutil.copytree(made, tmp_path / "copied")
+    frame = osmosis.scan_runs(tmp_path).select("run_name", "run_id").unique().collect()
+    assert sorted(frame["run_name"]) == ["copied", "made"]
+    assert frame["run_id"].n_unique() == 1
+    (compared,) = osmosis.open_run(made).compare(osmosis.open_run(tmp_path / "copied"))
+    assert (compared.baseline, compared.candidate) == ("made", "copied")
+
+
 @pytest.fixture(scope="module")
 def demo_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder like `examples` whose workspace has the runs that the notebooks read."""

@@ -224,6 +224,18 @@ async def test_next_steps_work_when_pasted(workspace: Workspace, model: StubMode
     assert len(workspace.index("pasted")) == 1
 
 
+async def test_a_moved_run_goes_on_under_the_name_it_has_now(workspace: Workspace) -> None:
+    """What is said and offered afterwards means the directory at hand, not one of the name it had (decision 0054)."""
+    workspace.write_rows("echo one", "fail two")
+    made = await workspace.run("--name", "made", "--json")
+    workspace.run_directory("made").rename(workspace.run_directory("moved"))
+    again = await workspace.run("--name", "moved", "--json")
+    assert (made.resource["run_name"], again.resource["run_name"]) == ("made", "moved")
+    assert "moved" in again.envelope["message"]
+    assert "made" not in " ".join(word for step in again.envelope["next_steps_structured"] for word in step["argv"])
+    assert again.resource["output_path"] == str(workspace.run_directory("moved"))
+
+
 async def test_dataset_rows_stay_where_they_are_sound(workspace: Workspace, model: StubModel) -> None:
     """An unfinished run that goes on leaves the file as the journal recorded it; damaged or gone, it is written again, the same
     bytes."""

@@ -37,6 +37,7 @@ def report_of(story: Story, closing: Closing | None) -> RunReport:
     for result in history.results.values():
         tally = tally.add(result)
     return run_report(
+        name="moved",
         manifest=story.plan.manifest,
         history=history,
         closing=closing,
@@ -83,7 +84,8 @@ def test_a_report_says_what_happened(story: Story, closing: Closing) -> None:
     report = report_of(story, closing)
     assert (report.dispatched, report.halt_reason) == (closing.dispatched, closing.halt_reason)
     assert report.status is run_status(history_of(story), closing)
-    assert report.run_name in report.message
+    assert report.run_name == "moved"
+    assert "moved" in report.message
     if report.pending:
         assert f"{report.pending} work item" in report.message
 

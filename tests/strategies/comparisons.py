@@ -88,6 +88,7 @@ def stored_run(
     prompts = prompts or [f"question {row}" for row in range(len(cells))]
     labels = labels or [f"answer {row % 3}" for row in range(len(cells))]
     return StoredRun(
+        name=name,
         location=f"/home/ada/workspace/.osmosis/evals/{name}",
         manifest=manifest(name, len(cells), runs, **manifest_options),
         planned=len(cells) * runs,

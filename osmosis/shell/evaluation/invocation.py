@@ -346,6 +346,7 @@ class Invocation:
             tally = begin(self._assignment(), history, self._preparation.inputs.pass_threshold).tally
             summary = running_summary(tally)
         return run_report(
+            name=self._directory.name,
             manifest=manifest,
             history=history,
             closing=Closing(

@@ -161,6 +161,7 @@ def _look(preparation: Preparation, found: _Found, files: FileLayer) -> RunRepor
     else:
         summary = metrics.summary
     return run_report(
+        name=directory.name,
         manifest=found.manifest,
         history=history,
         closing=None,

@@ -70,6 +70,7 @@ def _read(directory: RunDirectory) -> StoredRun:
     _check_plan(current, rows.count, directory)
     results = history.results if history is not None else {}
     return StoredRun(
+        name=directory.name,
         location=str(directory.path),
         manifest=manifest,
         planned=planned,

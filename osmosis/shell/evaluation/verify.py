@@ -128,7 +128,7 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> Examination:
     findings = [*manifest_findings]
     if plan is None:
         findings += audit_files(entries, _processes(directory))
-        return Examination(_report(directory.name, directory, findings))
+        return Examination(_report(directory, findings))
     journal = _read_journal(directory, entries, plan)
     audit, history = journal.audit, journal.reading.history
     findings += audit_own_files(entries, audit.own_files, [MANIFEST])
@@ -149,7 +149,6 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> Examination:
     findings += audit_files(entries, _processes(directory))
     sources = _sources(directory, plan, audit.own_files) if any(finding.path == SOURCE_FILES for finding in findings) else None
     report = _report(
-        plan.manifest.run_name,
         directory,
         findings if sources is None else [mended_by(finding, SOURCE_FILES, Remedy.WRITE_SOURCES) for finding in findings],
         history=history if journal.complete else None,
@@ -160,9 +159,9 @@ def _examine(directory: RunDirectory, request: VerifyRequest) -> Examination:
     return Examination(report, plan.manifest, journal.reading, dataset.rows if dataset else None, sources, trials.copies)
 
 
-def _report(run_name: str, directory: RunDirectory, findings: list[Finding], **facts: Any) -> AuditReport:
+def _report(directory: RunDirectory, findings: list[Finding], **facts: Any) -> AuditReport:
     given = {"history": None, "records": 0} | facts
-    return audit_report(path=str(directory.path), run_name=run_name, findings=findings, **given)
+    return audit_report(path=str(directory.path), run_name=directory.name, findings=findings, **given)
 
 
 def _audit_projections(entries: dict[str, FileFact], rebuilt: dict[str, Rebuilt], audit: JournalAudit) -> Iterator[Finding]:

@@ -48,7 +48,7 @@ class OpenedRun:
 
     @property
     def name(self) -> str:
-        """The run's own name."""
+        """The name of its directory."""
         return self._stored.name
 
     @property

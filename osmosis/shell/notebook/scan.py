@@ -48,15 +48,18 @@ def _scan(directory: RunDirectory) -> pl.LazyFrame:
     else:
         samples = index_frame(read_run(directory).index).lazy()
     threshold = float(manifest.inputs.get("pass_threshold", 1.0))
-    of_run = [pl.lit(value, dtype=RUN_COLUMNS[name]).alias(name) for name, value in _run_values(manifest, threshold).items()]
+    of_run = [
+        pl.lit(value, dtype=RUN_COLUMNS[name]).alias(name)
+        for name, value in _run_values(directory.name, manifest, threshold).items()
+    ]
     graded = graded_expression()
     return samples.select(*of_run, *INDEX_SCHEMA, graded=graded, passed=graded & passed_expression(threshold))
 
 
-def _run_values(manifest: Manifest, threshold: float) -> dict[str, str | float]:
+def _run_values(name: str, manifest: Manifest, threshold: float) -> dict[str, str | float]:
     rollout = manifest.inputs.get("rollout")
     return {
-        "run_name": manifest.run_name,
+        "run_name": name,
         "run_id": manifest.local_run_id,
         "created_at": manifest.created_at,
         "model": str(manifest.inputs.get("model_path", "")),
