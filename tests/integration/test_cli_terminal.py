@@ -174,7 +174,8 @@ def test_a_question_waits_for_an_answer(answers: list[str], goes_on: bool) -> No
             asked = len(screen.seen)
             screen.wait_for("[y/N]", since=asked if answer == "YES\n" else 0)
             screen.type(answer)
-        screen.go_on(3)
+        if goes_on:
+            screen.go_on(3)
         assert screen.finish() == 0
     assert ("Cancelled." in screen.seen.decode()) != goes_on
     assert ("1/240" in screen.seen.decode()) == goes_on
