@@ -32,7 +32,23 @@ class Screen(io.StringIO):
         return True
 
 
-def on_screen(case: str, width: int, screen: io.StringIO | None = None) -> str:
+class AsciiScreen(io.TextIOWrapper):
+    """A terminal whose locale has nothing but ASCII."""
+
+    def __init__(self) -> None:
+        self.bytes = io.BytesIO()
+        super().__init__(self.bytes, encoding="ascii", write_through=True)
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+    def getvalue(self) -> str:
+        """What was written."""
+        return self.bytes.getvalue().decode("ascii")
+
+
+def on_screen(case: str, width: int, screen: io.StringIO | AsciiScreen | None = None) -> str:
     """What a terminal of that width gets of a result or an error, escape sequences included."""
     screen = screen or Screen()
     output = Output(Mode.RICH, screen, screen, Redactor([SECRET]))
@@ -83,6 +99,36 @@ def test_results_fit_forty_columns(case: str) -> None:
         assert len(line) <= 40 or words[:20] in whole or " " not in words, line
         beginning, cut, _ = line.strip().partition("\N{HORIZONTAL ELLIPSIS}")
         assert not cut or any(message.startswith(beginning) for message in messages)
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_ascii_results_fit_forty_columns(case: str) -> None:
+    """Where a locale can spell neither our symbols nor other people's, lines are laid out with what stands in for them."""
+    whole = kept_whole(SHOWN[case]).translate({0x2026: "~"}).encode("ascii", "backslashreplace").decode()
+    for line in ESCAPE.sub("", on_screen(case, 40, AsciiScreen())).splitlines():
+        words = line.removeprefix("Hint:").strip()
+        assert len(line) <= 40 or words[:20] in whole or " " not in words, line
+
+
+def test_a_message_that_is_cut_in_ascii_fills_its_line() -> None:
+    """`~`, one column wide, stands for what was cut, and foreign letters count as what they are shown as."""
+    screen = AsciiScreen()
+    rich = RichText(Output(Mode.RICH, screen, screen, Redactor([])).stdout, width=30)
+    rich.block(Section("Failed", ("row 1", "row 2"), ("x" * 40, "\N{LATIN SMALL LETTER E WITH ACUTE}" * 40)))
+    shown = [line for line in ESCAPE.sub("", screen.getvalue()).splitlines() if "~" in line]
+    assert shown == ["  " + "x" * 27 + "~", "  " + ("\\xe9" * 7)[:27] + "~"]
+
+
+@pytest.mark.parametrize("width", range(20, 60))
+def test_an_arrow_in_ascii_is_part_of_the_line(width: int) -> None:
+    """A step of the work that fills its line with two characters for the arrow breaks between words, not in one."""
+    screen = AsciiScreen()
+    output = Output(Mode.RICH, screen, screen, Redactor([]))
+    output.rich_err = RichText(output.stderr, width=width)
+    output.milestone("ab cd " * 12)
+    lines = ESCAPE.sub("", screen.getvalue()).splitlines()
+    assert lines[0].startswith("-> ab")
+    assert all(len(line) <= width for line in lines)
 
 
 @pytest.mark.parametrize("case", SHOWN)

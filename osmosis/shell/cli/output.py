@@ -109,7 +109,7 @@ class Output:
 
     def milestone(self, text: str) -> None:
         """A step of the work, on standard error; silent in JSON."""
-        arrow = "\N{RIGHTWARDS ARROW} " if self.mode is Mode.RICH else ""
+        arrow = self.stderr.spelled("\N{RIGHTWARDS ARROW} ") if self.mode is Mode.RICH else ""
         self.progress_line(arrow + neutralise(self.redact(text)), emphasis="cyan", emphasised=len(arrow))
 
     def progress_line(self, text: str, *, emphasis: str = "", emphasised: int | None = None) -> None:

@@ -19,6 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from osmosis.pure.presentation import joined, shell_line
+from osmosis.shell.cli.present import scrubbed, scrubbed_block
 from osmosis.shell.cli.result import (
     Block,
     Column,
@@ -149,6 +150,7 @@ class RichText:
 
     def __init__(self, stream: SteadyStream, *, width: int | None = None) -> None:
         """`width` in columns; by default the terminal's, or 80 where there is none."""
+        self._stream = stream
         self.console = Console(file=cast(IO[str], stream), highlight=False, markup=False, emoji=False, width=width)
         if self.console.width < 1:
             self.console.width = _USUAL_WIDTH  # COLUMNS=0 means that nobody knows, and would show nothing
@@ -157,11 +159,11 @@ class RichText:
 
     def result(self, result: CommandResult) -> None:
         """Write a scrubbed result."""
-        self._write(renderables_of_result(result, self.console.width))
+        self._write(renderables_of_result(scrubbed(result, self._stream.spelled), self.console.width))
 
     def block(self, block: Block) -> None:
         """Write a scrubbed block."""
-        self._write(renderables_of_block(block, self.console.width))
+        self._write(renderables_of_block(scrubbed_block(block, self._stream.spelled), self.console.width))
 
     def line(self, text: str, emphasis: str = "", emphasised: int | None = None, *, prose: bool = True) -> None:
         """Write one line; `emphasis` styles its first `emphasised` characters, or all of it. `prose` wraps between words."""
@@ -169,6 +171,7 @@ class RichText:
             self.console.file.write(f"{text}\n")
             self.console.file.flush()
             return
+        text = self._stream.spelled(text)
         styled = _prose(text) if prose else Text(text)
         if emphasis:
             styled.stylize(emphasis, 0, emphasised)

@@ -17,7 +17,7 @@ _ASCII = str.maketrans(
         "\N{EN DASH}": "-",
         "\N{EM DASH}": "-",
         "\N{WARNING SIGN}": "!",
-        "\N{HORIZONTAL ELLIPSIS}": "...",
+        "\N{HORIZONTAL ELLIPSIS}": "~",  # one column, for it stands at the end of what was cut to a width
         "\N{BOX DRAWINGS LIGHT HORIZONTAL}": "-",
         "\N{BOX DRAWINGS HEAVY HORIZONTAL}": "-",
     }
@@ -55,11 +55,18 @@ class SteadyStream(io.TextIOBase):
         """Always."""
         return True
 
+    def spelled(self, text: str) -> str:
+        """`text` as it is shown in this locale: stand-ins for our symbols, `\\xe9` for what else it cannot spell. Who lays text
+        out does so with what is shown."""
+        if self._spells_symbols:
+            return text
+        return text.translate(_ASCII).encode(self.encoding, "backslashreplace").decode(self.encoding)
+
     def write(self, text: str) -> int:
         """Write `text`, or drop it after a fault."""
         if self._stream is not None and self.fault is None:
             try:
-                self._stream.write(text if self._spells_symbols else text.translate(_ASCII))
+                self._stream.write(self.spelled(text))
             except (OSError, ValueError) as error:
                 self.give_up(error)
         return len(text)
