@@ -17,7 +17,7 @@ from osmosis.pure.estimate import ErrorSummary, Estimate
 from osmosis.pure.html_page import document, table, text
 from osmosis.pure.metrics_file import EvalRunInfo, Summary
 from osmosis.pure.presentation import UNDEFINED, decimal, duration, moment, percent, thousands
-from osmosis.pure.report_samples import SampleList, SampleTexts, list_block, pack_blocks
+from osmosis.pure.report_samples import SampleList, list_block
 from osmosis.pure.sample_details import MetricMean, mean_samples, mean_value, most_common
 from osmosis.pure.stored_run import StoredRun
 
@@ -42,14 +42,12 @@ class ReportParts(msgspec.Struct, frozen=True):
     means: tuple[MetricMean, ...] = ()
 
 
-def report_page(
-    parts: ReportParts, samples: SampleList, texts: Iterable[SampleTexts], *, style: str, script: str
-) -> Iterator[bytes]:
-    """The page in pieces, so that no more than a pack of `texts` is held at a time. `texts` are in the order of `samples`."""
-    return document(f"{parts.run.name} - evaluation report", style, _body(parts, samples, texts), script)
+def report_page(parts: ReportParts, samples: SampleList, packs: Iterable[str], *, style: str, script: str) -> Iterator[bytes]:
+    """The page in pieces. `packs` are the blocks of the samples' texts (`pack_blocks`), in the order of `samples`."""
+    return document(f"{parts.run.name} - evaluation report", style, _body(parts, samples, packs), script)
 
 
-def _body(parts: ReportParts, samples: SampleList, texts: Iterable[SampleTexts]) -> Iterator[str]:
+def _body(parts: ReportParts, samples: SampleList, packs: Iterable[str]) -> Iterator[str]:
     yield '<a class="skip" href="#samples">Skip to the samples</a>\n'
     yield from _header(parts)
     yield "<main>\n"
@@ -66,7 +64,7 @@ def _body(parts: ReportParts, samples: SampleList, texts: Iterable[SampleTexts])
     yield "</main>\n"
     yield from _footer(parts)
     yield list_block(samples)
-    yield from pack_blocks(texts)
+    yield from packs
 
 
 def _header(parts: ReportParts) -> Iterator[str]:

@@ -19,7 +19,7 @@ from osmosis.pure.conversation import Conversation, Passage, TextLimits, convers
 from osmosis.pure.html_page import data_block
 from osmosis.pure.journal import Status
 from osmosis.pure.presentation import one_line
-from osmosis.pure.sample_details import Details, json_text, sample_details
+from osmosis.pure.sample_details import Details, SampleDetails, json_text
 from osmosis.pure.stored_run import StoredRun
 
 PACK = 64
@@ -109,11 +109,12 @@ def sample_list(run: StoredRun, samples: pl.DataFrame, *, metered: bool = False)
     )
 
 
-def sample_texts(run: StoredRun, sample: Mapping[str, Any], trajectory: bytes | None, limits: TextLimits) -> SampleTexts:
-    """The texts of one line of a samples frame, whose stored trajectory is `trajectory`."""
+def sample_texts(
+    run: StoredRun, sample: Mapping[str, Any], trajectory: bytes | None, details: SampleDetails, limits: TextLimits
+) -> SampleTexts:
+    """The texts of one line of a samples frame, whose stored trajectory is `trajectory`, and holds `details`."""
     row = run.dataset_rows[sample["row_index"]] if run.dataset_rows else None
     error = sample["error_message"]
-    details = sample_details(trajectory, sample["rollout_id"])
     return SampleTexts(
         rollout_id=sample["rollout_id"],
         conversation=conversation(trajectory, limits),

@@ -244,6 +244,25 @@ def test_info_lists_means_of_metrics(workspace):
     assert json.loads(osmosis(workspace, "eval", "info", "good", "--json").stdout)["data"]["sample_metrics"] == []
 
 
+COUNTED = """
+import sys
+opened = []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+from osmosis.shell.cli.main import main
+code = main(["eval", "report", "baseline", "--to", "report.html", "--json"])
+print(code, *sorted(name for name in opened if name.startswith("row_")), file=sys.stderr)
+"""
+
+
+def test_a_report_reads_each_trajectory_once(workspace):
+    """Means, list and texts of the samples come from one look at each of its files."""
+    keep_trajectories(workspace / ".osmosis" / "evals" / "baseline")
+    told = subprocess.run([sys.executable, "-c", COUNTED], cwd=workspace, capture_output=True, text=True, check=True)
+    files = [f"row_{row}_run_{run}.json" for row in range(6) for run in range(2)]
+    assert told.stderr.split() == ["0", *files]
+    assert "2 of 12 samples, 9 missing, 1 no number" in (workspace / "report.html").read_text()
+
+
 SAID_OF_A_RUN = (
     ("eval", "info", "moved"),
     ("eval", "verify", "moved"),

@@ -10,6 +10,7 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
 from math import isfinite
+from typing import Any
 
 import msgspec
 import polars as pl
@@ -23,9 +24,9 @@ from osmosis.pure.html_page import data_block, document
 from osmosis.pure.metrics import summarize
 from osmosis.pure.presentation import neutralise
 from osmosis.pure.report_page import Figure, ReportParts, report_page
-from osmosis.pure.report_samples import Outcome, pack_blocks, sample_list, sample_texts
-from osmosis.pure.sample_details import MetricMean, SampleDetails, json_text, metric_means
-from osmosis.pure.stored_run import samples_frame
+from osmosis.pure.report_samples import Outcome, SampleTexts, pack_blocks, sample_list, sample_texts
+from osmosis.pure.sample_details import MetricMean, SampleDetails, json_text, metric_means, sample_details
+from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.pure.trajectory import Agent, Step, Trajectory, encode_trajectory
 from tests.strategies.comparisons import hostile_text, stored_run, tables, trajectory_file
 
@@ -133,6 +134,14 @@ class Scripts(HTMLParser):
             self.contents[self._open] = self.contents.get(self._open, "") + data
 
 
+_USUAL = TextLimits()
+
+
+def shown(run: StoredRun, sample: dict[str, Any], trajectory: bytes, limits: TextLimits = _USUAL) -> SampleTexts:
+    """The texts of a sample with what its trajectory holds of it."""
+    return sample_texts(run, sample, trajectory, sample_details(trajectory, sample["rollout_id"]), limits)
+
+
 @given(tables, hostile_text)
 def test_the_page_holds_hostile_text(table, words) -> None:
     """Nothing that a model wrote becomes an element; the list and the packs come out of the page as they went in."""
@@ -143,13 +152,13 @@ def test_the_page_holds_hostile_text(table, words) -> None:
     said = attack.encode("utf-8", "replace").decode()
     carried = {said: 1.0, "text": said}
     texts = [
-        sample_texts(run, sample, trajectory_file(sample["rollout_id"], carried, carried, said), TextLimits())
+        shown(run, sample, trajectory_file(sample["rollout_id"], carried, carried, said))
         for sample in samples.iter_rows(named=True)
     ]
     means = metric_means([SampleDetails(carried)])
     parts = ReportParts(run, summary, None, (Figure(reward_chart(samples), "<svg></svg>"),), means=means)
     listed = sample_list(run, samples, metered=True)
-    page = b"".join(report_page(parts, listed, texts, style="p {}", script="void 0;")).decode()
+    page = b"".join(report_page(parts, listed, pack_blocks(texts), style="p {}", script="void 0;")).decode()
     found = Scripts()
     found.feed(page)
     assert "img" not in found.tags
@@ -168,14 +177,14 @@ def test_details_are_entries_a_line_and_cut_like_any_text(metadata: dict[str, ob
     """A sample shows what its trajectory holds of it, as JSON and no longer than the limit; without any it shows none."""
     run = stored_run("a", [[1.0]])
     [sample] = samples_frame(run).iter_rows(named=True)
-    whole = sample_texts(run, sample, trajectory_file(sample["rollout_id"], {}, metadata), TextLimits())
+    whole = shown(run, sample, trajectory_file(sample["rollout_id"], {}, metadata))
     assert whole.metrics is None
     assert whole.metadata is not None
     assert whole.metadata.text == neutralise("\n".join(f"{key}: {json_text(value)}" for key, value in metadata.items()))
-    cut = sample_texts(run, sample, trajectory_file(sample["rollout_id"], {}, metadata), TextLimits(most, 100)).metadata
+    cut = shown(run, sample, trajectory_file(sample["rollout_id"], {}, metadata), TextLimits(most, 100)).metadata
     assert cut is not None
     assert cut.more == max(sum(len(f"{key}: {json_text(value)}\n") for key, value in metadata.items()) - 1 - most, 0)
-    assert sample_texts(run, sample, trajectory_file("another", {}, metadata), TextLimits()).metadata is None
+    assert shown(run, sample, trajectory_file("another", {}, metadata)).metadata is None
 
 
 def test_the_summary_lists_means_and_over_what() -> None:

@@ -16,15 +16,15 @@ from osmosis.pure.errors import ErrorCode, OsmosisError, Problem
 from osmosis.pure.journal import WorkItem
 from osmosis.pure.metrics_file import Summary
 from osmosis.pure.report_page import Figure, ReportParts, report_page
-from osmosis.pure.report_samples import SampleTexts, sample_list, sample_texts
-from osmosis.pure.sample_details import metric_means
+from osmosis.pure.report_samples import SampleTexts, pack_blocks, sample_list, sample_texts
+from osmosis.pure.sample_details import SampleDetails, metric_means, sample_details
 from osmosis.pure.stored_run import StoredRun, samples_frame
 from osmosis.shell.evaluation.chart_image import draw
 from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.run_directory import RunDirectory
 from osmosis.shell.evaluation.run_reader import locate_run, read_run
 from osmosis.shell.evaluation.stored_files import read_metrics, summary_of
-from osmosis.shell.evaluation.trial_files import details_of, read_trajectory
+from osmosis.shell.evaluation.trial_files import read_trajectory
 
 REPORT = "report.html"
 _TEMPLATE = "report_template"
@@ -95,7 +95,8 @@ def _page(directory: RunDirectory, run: StoredRun, comparisons: tuple[Comparison
     samples = samples_frame(run)
     metrics = read_metrics(directory)
     summary = summary_of(run, samples, metrics)
-    details = tuple(details_of(directory, run.index).values())
+    details: list[SampleDetails] = []
+    packs = list(pack_blocks(_texts(directory, run, samples, details)))  # first: the metrics stand before the texts
     parts = ReportParts(
         run=run,
         summary=summary,
@@ -107,7 +108,7 @@ def _page(directory: RunDirectory, run: StoredRun, comparisons: tuple[Comparison
     return report_page(
         parts,
         sample_list(run, samples, metered=any(one.metrics for one in details)),
-        _texts(directory, run, samples),
+        packs,
         style=template_text("report.css"),
         script=template_text("report.js"),
     )
@@ -125,12 +126,16 @@ def _charts(summary: Summary, samples: pl.DataFrame) -> Iterator[Chart]:
             yield chart(samples)
 
 
-def _texts(directory: RunDirectory, run: StoredRun, samples: pl.DataFrame) -> Iterator[SampleTexts]:
-    """The texts of every sample, read one by one."""
+def _texts(
+    directory: RunDirectory, run: StoredRun, samples: pl.DataFrame, details: list[SampleDetails]
+) -> Iterator[SampleTexts]:
+    """The texts of every sample. Trajectories are read one by one, each once: what a sample carries joins `details`."""
     limits = limits_for(len(samples))
     for sample in samples.iter_rows(named=True):
         item = WorkItem(sample["row_index"], sample["run_index"])
-        yield sample_texts(run, sample, read_trajectory(directory, item, sample["rollout_id"]), limits)
+        trajectory = read_trajectory(directory, item, sample["rollout_id"])
+        details.append(sample_details(trajectory, sample["rollout_id"]))
+        yield sample_texts(run, sample, trajectory, details[-1], limits)
 
 
 def template_text(name: str) -> str:
