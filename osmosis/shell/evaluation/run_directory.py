@@ -21,8 +21,8 @@ from osmosis.shell.evaluation.file_layer import FileLayer
 from osmosis.shell.evaluation.process_identity import start_token
 
 _IDENTIFICATION_SECONDS = 10.0
-"""How long a holder without a name is waited for. One that starts a run names itself, everybody else lets go within moments;
-only a machine that stands still needs longer than that."""
+"""How long a holder without a name is waited for. One that starts a run names itself, and who only looks lets go; an audit of a
+large run takes longer than that, and stays without a name."""
 _POLL_SECONDS = 0.05
 
 
