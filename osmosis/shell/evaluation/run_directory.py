@@ -215,15 +215,34 @@ def locked(directory: RunDirectory) -> Iterator[RunLock]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+@contextmanager
+def held_still(directory: RunDirectory) -> Iterator[None]:
+    """Keep everybody from changing the run while it is looked at; others may look too. Raises OsmosisError as `locked` does.
+
+    Nothing is made or written: where no lock is, as beside a copy, or where it may not be opened, nobody is kept out.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(directory.lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        descriptor = None
+    try:
+        if descriptor is not None and not _taken(descriptor, fcntl.LOCK_SH):
+            _take_after_all(directory, descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _taken(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
-def _take_after_all(directory: RunDirectory, descriptor: int) -> None:
+def _take_after_all(directory: RunDirectory, descriptor: int, kind: int = fcntl.LOCK_EX) -> None:
     """Take a lock that was held a moment ago. Raises OsmosisError once its holder is known and still there.
 
     A list of runs tries the lock for a moment, to see whether a run is going on: that must not turn a run away. One that has
@@ -232,7 +251,7 @@ def _take_after_all(directory: RunDirectory, descriptor: int) -> None:
     deadline = time.monotonic() + _IDENTIFICATION_SECONDS
     while True:
         holder, late = _holder(descriptor), time.monotonic() > deadline
-        if _taken(descriptor):
+        if _taken(descriptor, kind):
             return
         if holder is not None or late:
             raise _held(directory, holder)

@@ -1,8 +1,8 @@
 """`osmosis eval verify`: reads a run directory for `osmosis.pure.audit`, and mends what that says can be mended (issue 3).
 
-A look changes nothing in the run directory. What is due is not computed anew here: the runner's own `Projector` runs over the
-journal and the trials, with a file layer that takes digests instead of writing. A repair (`repair.py`) holds the run's lock: it
-puts back what trials have lost and copies still hold, looks again, and mends the rest.
+A look changes nothing in the run directory, and works where nothing can be written. What is due is not computed anew here: the
+runner's own `Projector` runs over the journal and the trials, with a file layer that takes digests instead of writing. A repair
+(`repair.py`) holds the run's lock: it puts back what trials have lost and copies still hold, looks again, and mends the rest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from osmosis.shell.evaluation.own_files import kind_of, open_regular, read_regul
 from osmosis.shell.evaluation.process_identity import ProcessRecord, is_same
 from osmosis.shell.evaluation.projection import Projector
 from osmosis.shell.evaluation.repair import Examination, Repair
-from osmosis.shell.evaluation.run_directory import RunDirectory, locked
+from osmosis.shell.evaluation.run_directory import RunDirectory, held_still, locked
 from osmosis.shell.evaluation.run_files import survey
 from osmosis.shell.evaluation.run_location import locate_run
 from osmosis.shell.evaluation.source_tree import scan_source_tree
@@ -84,12 +84,20 @@ class VerifyRequest(msgspec.Struct, frozen=True):
 def verify_run(request: VerifyRequest, files: FileLayer | None = None) -> AuditReport:
     """Audit a run and, if asked to, repair it. Raises OsmosisError when there is no such run or somebody works on it."""
     directory = locate_run(request.run, request.working_directory, request.output, lost_manifest=True)
-    with _disk_errors(directory.path), locked(directory) as lock:
+    with _disk_errors(directory.path):
+        if not request.repair:
+            with held_still(directory):
+                return _examine(directory, request).report
+        return _verify_and_repair(directory, request, files or FileLayer())
+
+
+def _verify_and_repair(directory: RunDirectory, request: VerifyRequest, files: FileLayer) -> AuditReport:
+    with locked(directory) as lock:
         before = _examine(directory, request)
-        if not request.repair or not _is_repairable(before):
+        if not _is_repairable(before):
             return before.report
         lock.identify(utc_now())
-        return _repair(files or FileLayer(), directory, request, before)
+        return _repair(files, directory, request, before)
 
 
 def _is_repairable(examination: Examination) -> bool:
@@ -288,6 +296,9 @@ class _Digests(FileLayer):
         self.rebuilt[relative] = Rebuilt(fingerprint(data), data if relative in PROJECTIONS else None)
 
     def sync_tree(self, path: Path | str, *, step: str) -> None:
+        pass
+
+    def remove(self, path: Path, *, step: str) -> None:
         pass
 
     def sync_trees(self, paths: Iterable[Path | str], *, step: str, without: Container[str] = ()) -> None:
