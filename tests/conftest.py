@@ -22,14 +22,23 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from tests import purity_hook
+
+NO_CONSTANTS = Constants()
 
 settings.register_profile("dev", max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("steady", settings.get_profile("dev"), derandomize=True, database=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("steady"), max_examples=200)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev"))
+
+if settings.default is not None and settings.default.derandomize:
+    # Hypothesis mixes in constants of our modules, of all that happen to be imported by then: which test ran before, and in
+    # which process, would decide about the examples.
+    providers._get_local_constants = lambda: NO_CONSTANTS
 
 purity_hook.install()
 
