@@ -30,12 +30,17 @@ Echo = Stubborn
 
 
 def has_reader(pipe: Path, writers: list[int]) -> bool:
-    """Whether somebody has opened `pipe` to read; `writers` then holds its other end, so that the reader waits."""
+    """Whether somebody has opened `pipe` to read; `writers` then holds its other end, so that the reader comes to wait."""
     try:
         writers.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
     except OSError:
         return False
     return True
+
+
+def waits_in_a_pipe(pid: int) -> bool:
+    """Whether the process sleeps in a read of a pipe. Python hears a signal that comes just before only behind that read."""
+    return "pipe_read" in Path(f"/proc/{pid}/wchan").read_text()
 
 
 def cleans_up_for_an_hour(workspace: Workspace) -> None:
@@ -158,6 +163,7 @@ async def test_an_interrupt_while_inputs_are_read(workspace: Workspace, number: 
     async with workspace.start("--secrets-file", str(inputs), "--json") as running:
         writers: list[int] = []
         await eventually(lambda: has_reader(inputs, writers))
+        await eventually(lambda: waits_in_a_pipe(running.process.pid))
         running.signal(number)
         ended = await running.end()
     os.close(*writers)
